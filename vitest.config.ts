@@ -11,7 +11,7 @@ export default defineConfig({
   test: {
     globalSetup: ["test/support/servers/global-setup.ts"],
     setupFiles: ["test/support/seed.ts", "test/support/fresh-process.ts", "test/contracts/documented.ts"],
-    include: ["services/**/*.test.ts", "gateway/**/*.test.ts", "deploy/**/*.test.ts", "test/**/*.test.ts"],
+    include: ["services", "gateway", "deploy", "clients", "test"].map((folder) => `${folder}/**/*.test.ts`),
     exclude: ["**/node_modules/**", "**/*.cluster.test.ts", ...leftOut],
     // Far longer than anything takes: a busy machine makes no test fail.
     testTimeout: 300_000,

@@ -82,6 +82,7 @@ export const fields = {
   rateReads: integer("RATE_LIMIT_READS", { fallback: 600 }),
   rateWrites: integer("RATE_LIMIT_WRITES", { fallback: 120 }),
   rateReveals: integer("RATE_LIMIT_REVEALS", { fallback: 30 }),
+  rateSetReveals: integer("RATE_LIMIT_SET_REVEALS", { fallback: 10 }),
   rateBatches: integer("RATE_LIMIT_BATCHES", { fallback: 30 }),
   ratePublic: integer("RATE_LIMIT_PUBLIC", { fallback: 60 }),
   rateNewTokens: integer("RATE_LIMIT_NEW_TOKENS", { fallback: 30 }),

@@ -12,22 +12,28 @@ import { startTask } from "../services/kit/tasks/task.ts";
 import { createAuth } from "./auth/authorize.ts";
 import { createCallerCache } from "./auth/caller-cache.ts";
 import { invalidateOnEvents } from "./auth/invalidate-on-events.ts";
-import { isMachineToken, tokenShapes } from "./auth/token-shapes.ts";
+import { isMachineToken, tokenFaults } from "./auth/token-shapes.ts";
 import { fields, type GatewayConfig } from "./config.ts";
 import { docsRoutes } from "./docs/docs-routes.ts";
 import { type App, closeApp, createApp } from "./http/app.ts";
 import { createIdempotency } from "./limits/idempotency.ts";
 import { createRateLimiter, type Limits } from "./limits/rate-limiter.ts";
 import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./limits/sql.ts";
+import { createCallTool } from "./mcp/call-tool.ts";
+import { createConfirmations } from "./mcp/confirmations.ts";
+import { registerMcp } from "./mcp/mcp-routes.ts";
+import { createToolServers } from "./mcp/server.ts";
+import { sweepConfirmations } from "./mcp/sql.ts";
 import { startMetrics } from "./metrics/metrics-port.ts";
-import { type Place, resourceMetadataUrl } from "./oauth/metadata.ts";
+import { type Installation, resourceMetadataUrl } from "./oauth/metadata.ts";
 import { registerOauth } from "./oauth/oauth-routes.ts";
 import { pageRoutes } from "./pages/page-routes.ts";
-import { registerRoutes } from "./requests/handle-request.ts";
+import { type RequestDeps, registerRoutes } from "./requests/handle-request.ts";
+import { toolCalls } from "./requests/tool-call.ts";
 import { allRoutes } from "./routing/routes.ts";
 import { createStreamClient } from "./streams/connect-stream.ts";
+import { createStreams } from "./streams/open-streams.ts";
 import { deleteExpiredSlots } from "./streams/sql.ts";
-import { createStreams } from "./streams/sse-bridge.ts";
 import { createStreamSlots } from "./streams/stream-limit.ts";
 import { SWEEP } from "./tasks.ts";
 import { registerUploads } from "./uploads/upload-proxy.ts";
@@ -53,9 +59,9 @@ export async function start(config: GatewayConfig, log: Logger) {
   const unaryClients = forEachUpstream(config, createUnaryClient);
   const streamClients = forEachUpstream(config, createStreamClient);
   let origin = config.publicOrigin ?? "";
-  const place = () => placeOf(config, origin);
-  const isToken = tokenShapes({ issuer: () => (place().embedded ? origin : undefined) });
-  const auth = createAuth({ callers, isToken });
+  const installation = () => installationOf(config, origin);
+  const faultOf = tokenFaults({ issuer: () => (installation().embedded ? origin : undefined) });
+  const auth = createAuth({ callers, faultOf });
   const limit = config.rateLimits === "on" ? config.streamsPerCaller : 0;
   const slots = createStreamSlots({ limit, pool, log });
   const streams = createStreams({
@@ -69,14 +75,16 @@ export async function start(config: GatewayConfig, log: Logger) {
   });
   const tracing = config.otlpUrl !== undefined;
   const app = createApp({
+    prefix: config.apiPrefix,
     log,
     trustProxy: config.trustProxy,
     eventsFlow: watchEvents({ bus }),
     bodyMs: config.bodySeconds * 1_000,
-    resourceMetadata: () => resourceMetadataUrl(place()),
+    resourceMetadata: () => resourceMetadataUrl(installation()),
   });
   const idempotency = createIdempotency({ pool, keys, log });
-  registerRoutes(app, config.apiPrefix, allRoutes(), {
+  const routes = allRoutes();
+  const requests: RequestDeps = {
     auth,
     callers,
     limiter,
@@ -87,13 +95,24 @@ export async function start(config: GatewayConfig, log: Logger) {
     keys,
     tracing,
     log,
+  };
+  registerRoutes(app, config.apiPrefix, routes, requests);
+  const servers = await createToolServers({
+    callTool: createCallTool({
+      callApi: toolCalls(config.apiPrefix, routes, requests),
+      confirmations: createConfirmations({ pool, keys }),
+      log,
+    }),
+    routes,
+    baseUrl: () => origin + config.apiPrefix,
   });
+  const mcp = registerMcp(app, { auth, limiter, installation, servers, tracing, log });
   const uploads = registerUploads(app, config.deployerUrl, { tracing, log });
   const oauth = registerOauth(app, {
     providerUrl: config.oauthUrl ?? config.identityUrl,
     identity: backends.client(InternalService, config.identityUrl),
     prefix: config.apiPrefix,
-    place,
+    installation,
     limiter,
     ...{ tracing, log },
   });
@@ -112,6 +131,7 @@ export async function start(config: GatewayConfig, log: Logger) {
     stop: async () => {
       streams.stop();
       await closeApp(app);
+      await mcp.close();
       metrics?.close();
       await Promise.all(Object.values(streamClients).map((client) => client.close()));
       await sweep.stop();
@@ -148,7 +168,7 @@ function findCallerAt(client: ConnectClient, identityUrl: string) {
   };
 }
 
-function placeOf(config: GatewayConfig, origin: string): Place {
+function installationOf(config: GatewayConfig, origin: string): Installation {
   const { apiPrefix: prefix, oauthResource, oauthUrl, clientIdMetadata } = config;
   const embedded = oauthUrl === undefined;
   const documents = embedded && clientIdMetadata === "on";
@@ -161,6 +181,7 @@ function limitsOf(config: GatewayConfig): Limits {
     reads: on * config.rateReads,
     writes: on * config.rateWrites,
     reveals: on * config.rateReveals,
+    setReveals: on * config.rateSetReveals,
     batches: on * config.rateBatches,
     newTokens: on * config.rateNewTokens,
     loginRequests: on * config.ratePublic,
@@ -187,6 +208,7 @@ function startSweep(pool: Pool, log: Logger): Running {
     await sweepRateCounts(pool);
     await sweepIdempotent(pool);
     await deleteExpiredSlots(pool);
+    await sweepConfirmations(pool);
   };
   return startTask(SWEEP, sweep, { log });
 }

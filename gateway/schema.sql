@@ -62,3 +62,8 @@ table streams
   held_until timestamp with time zone not null
   constraint streams_pkey PRIMARY KEY (who, place)
   CREATE INDEX streams_held_until ON streams USING btree (held_until)
+table used_confirmations
+  id bytea not null
+  expires_at timestamp with time zone not null
+  constraint used_confirmations_pkey PRIMARY KEY (id)
+  CREATE INDEX used_confirmations_expires_at ON used_confirmations USING btree (expires_at)

@@ -2,12 +2,12 @@ import { defineTask } from "../services/kit/tasks/task.ts";
 
 export const SWEEP = defineTask({
   name: "sweep",
-  does: "Deletes counts of requests, answers and slots of streams that have expired.",
+  does: "Deletes expired request counts, stored responses, stream slots and used confirmations.",
   everyMs: 60_000,
 });
 
 export const RENEW_SLOTS = defineTask({
   name: "renew-slots",
-  does: "Prolongs the slots of the streams that are open here.",
+  does: "Renews the slots of the streams that are open at this gateway.",
   everyMs: 10_000,
 });

@@ -2,6 +2,7 @@ import type { DescService } from "@bufbuild/protobuf";
 import { BillingService } from "../proto/gen/berth/billing/v1/billing_pb.ts";
 import { CatalogService } from "../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { DeploymentService } from "../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { DeviceService } from "../proto/gen/berth/identity/v1/devices_pb.ts";
 import { AccountService, SessionService } from "../proto/gen/berth/identity/v1/identity_pb.ts";
 import { InvitationService } from "../proto/gen/berth/identity/v1/invitations_pb.ts";
 import { OauthService } from "../proto/gen/berth/identity/v1/oauth_pb.ts";
@@ -15,7 +16,7 @@ import { VariablesService } from "../proto/gen/berth/variables/v1/variables_pb.t
  * owns the proto package of its name, and answers at `<NAME>_URL`.
  */
 const upstreams = {
-  identity: [AccountService, SessionService, InvitationService, PasswordService, OauthService],
+  identity: [AccountService, SessionService, InvitationService, PasswordService, OauthService, DeviceService],
   variables: [VariablesService],
   deployer: [CatalogService, DeploymentService],
   notifications: [NotificationService, UnsubscribeService],

@@ -200,9 +200,9 @@ describe.skipIf(program === undefined)("a backup", () => {
     const bytes = randomBytes(100_000);
     await lost.store.put("archives/svc/arc~", bytes, { size: bytes.length, type: "application/gzip" });
     const lacks = "the encryption keys, the data of addons, images";
-    expect((await backup(lost.env)).output).toContain(`it does not hold ${lacks}\n`);
+    expect((await backup(lost.env)).output).toContain(`it does not contain ${lacks}\n`);
     const found = await installation(bucket);
-    expect((await restore(found.env)).output).toContain(`It did not hold ${lacks}.\n`);
+    expect((await restore(found.env)).output).toContain(`It did not contain ${lacks}.\n`);
     for (const table of [
       "deployer.projects",
       "deployer.outbox",
@@ -242,7 +242,7 @@ describe.skipIf(program === undefined)("a backup", () => {
     expect((await backups.list("")).filter(({ path }) => path.includes("2025"))).toEqual([]);
     expect(await restore({ ...own.env, RESTORE_FROM: "2026-01-01T03-00-00Z" })).toEqual({
       output:
-        "there is no backup 2026-01-01T03-00-00Z; there are: 2026-01-02T03-00-00Z, 2026-01-03T03-00-00Z\n",
+        "there is no backup 2026-01-01T03-00-00Z; existing backups: 2026-01-02T03-00-00Z, 2026-01-03T03-00-00Z\n",
       exitCode: 1,
     });
   });
@@ -266,7 +266,7 @@ describe.skipIf(program === undefined)("a backup", () => {
       return rowCount! > 0;
     });
     expect(await ended).toEqual([1, null]);
-    expect(await said).toBe("the database server ended the connection: the backup is not made\n");
+    expect(await said).toBe("the database server ended the connection: the backup was not made\n");
     expect(await listBackups(bucketOf(bucket, "berth"))).toEqual([]);
     await own.ask("delete from deployer.projects");
     expect(await backup(own.env)).toMatchObject({ exitCode: 0 });
@@ -280,12 +280,12 @@ describe.skipIf(program === undefined)("a backup", () => {
     await own.ask("insert into deployer.projects (id, account_id, name) values ('prj_1', 'acc', 'later')");
     const ENCRYPTION_KEYS = `k2:${Buffer.alloc(32, 2).toString("base64")}`;
     await expect(restore({ ...own.env, ENCRYPTION_KEYS })).rejects.toThrow(
-      /not those of the backup, which has k1/,
+      /differ from those of the backup \(k1\)/,
     );
     const pool = createPool(own.url("deployer"), { name: "berth-deployer" });
     await pool.query("select 1");
     await expect(restore(own.env)).rejects.toThrow(
-      "stop the platform first; these are still connected to the database: berth-deployer",
+      "stop the platform first; these processes are still connected to the database: berth-deployer",
     );
     await pool.end();
     expect(await count(own, "select from deployer.projects")).toBe(1);
@@ -312,9 +312,9 @@ describe.skipIf(program === undefined)("a backup", () => {
     await backups.make();
     for (const { path } of await copied.list("")) await backups.put(path, await copied.get(path));
     const stranger = await installation(bucket);
-    await expect(restore(stranger.env)).rejects.toThrow(/not those of the backup/);
+    await expect(restore(stranger.env)).rejects.toThrow(/differ from those of the backup/);
     const found = await installation(bucket, { ENCRYPTION_KEYS: encryptionKeys });
-    expect((await restore(found.env)).output).toContain("It did not hold the keys.");
+    expect((await restore(found.env)).output).toContain("It did not contain the keys.");
     expect((await found.ask("select name from deployer.projects")).rows).toEqual([{ name: "one" }]);
     expect(await found.store.stat("archives/svc/arc~")).toEqual({ size: 1, type: "application/gzip" });
     const keys = await found.ask("select id from installation.encryption_keys");

@@ -36,7 +36,7 @@ export async function makeBackup(
   const name = nameAt(now);
   const reader = await connect(database);
   try {
-    await whileConnected(reader, "the backup is not made", async () => {
+    await whileConnected(reader, "the backup was not made", async () => {
       await beAlone(reader);
       const content = await withBus(natsUrl, async (connected) => {
         const handled = await handledByAll(connected);
@@ -62,7 +62,7 @@ export async function makeBackup(
   } finally {
     await reader.end();
   }
-  return { output: `the backup ${name} is made; it does not hold ${missing.join(", ")}\n`, exitCode: 0 };
+  return { output: `backup ${name} is complete; it does not contain ${missing.join(", ")}\n`, exitCode: 0 };
 }
 
 async function version(): Promise<string> {

@@ -47,7 +47,7 @@ export async function whileConnected<T>(client: pg.Client, what: string, work: (
 export async function beAlone(client: pg.Client): Promise<void> {
   const { rows } = await client.query("select pg_try_advisory_lock(hashtext('berth-backup')) as held");
   if (!rows[0].held)
-    throw new Error("another backup or restore of this installation is under way; try again later");
+    throw new Error("another backup or restore of this installation is in progress; try again later");
 }
 
 /**

@@ -50,7 +50,7 @@ export async function* readMessages(
   if ((await consumer.info()).num_pending === 0) return;
   for (;;) {
     const message = await consumer.next({ expires: MESSAGE_MS });
-    if (!message) throw new Error(`the stream ${stream} does not give its messages`);
+    if (!message) throw new Error(`the messages of the stream ${stream} cannot be read`);
     if (message.seq > last) return;
     const headers = (message.headers?.keys() ?? []).map((key): [string, string] => [
       key,

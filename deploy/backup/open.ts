@@ -65,7 +65,7 @@ export async function withBus<T>(natsUrl: string, work: (connected: Connected) =
   const bus = connectBus(natsUrl, "backup", createLog("backup", "error"));
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => late.reject(new Error(`NATS was not reached within ${BUS_MS / 1_000} s`)),
+    () => late.reject(new Error(`NATS could not be reached within ${BUS_MS / 1_000} s`)),
     BUS_MS,
   );
   try {

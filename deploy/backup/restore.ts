@@ -56,7 +56,7 @@ export async function restoreBackup(
   const name = from ?? all.at(-1);
   if (name === undefined || !all.includes(name))
     return {
-      output: `there is no ${name ? `backup ${name}` : "backup"}; there are: ${all.join(", ")}\n`,
+      output: `there is no ${name ? `backup ${name}` : "backup"}; existing backups: ${all.join(", ")}\n`,
       exitCode: 1,
     };
   const made = withoutKeys(await describe(backups, name));
@@ -64,7 +64,7 @@ export async function restoreBackup(
   await prepareServers();
   const writer = await connect(database);
   try {
-    await whileConnected(writer, "the backup is not restored; restore it again", async () => {
+    await whileConnected(writer, "the backup was not restored; restore it again", async () => {
       await beAlone(writer);
       await retry(() => requireStopped(writer), { everyMs: 1_000, forMs: patience * 1_000 });
       await requireSameSchemas(writer, made);
@@ -80,8 +80,8 @@ export async function restoreBackup(
   } finally {
     await writer.end();
   }
-  const lacks = made.missing ? ` It did not hold ${made.missing.join(", ")}.` : "";
-  return { output: `the backup ${name} is restored; start the platform again.${lacks}\n`, exitCode: 0 };
+  const lacks = made.missing ? ` It did not contain ${made.missing.join(", ")}.` : "";
+  return { output: `backup ${name} is restored; start the platform again.${lacks}\n`, exitCode: 0 };
 }
 
 async function writeDatabase(writer: pg.Client, backups: Bucket, name: string, made: Backup): Promise<void> {
@@ -99,7 +99,7 @@ function requireKeys({ keys }: Backup, given: string): void {
   const ids = Object.keys(keys);
   if (ids.length > 0 && !ids.some((id) => known.get(id) === keys[id]))
     throw new Error(
-      `the encryption keys are not those of the backup, which has ${ids.join(", ")}: put back the Secret of the keys first`,
+      `the encryption keys differ from those of the backup (${ids.join(", ")}): restore the Secret with the keys first`,
     );
 }
 
@@ -107,7 +107,7 @@ async function requireStopped(writer: pg.Client): Promise<void> {
   const others = await listOthers(writer);
   if (others.length > 0)
     throw new Error(
-      `stop the platform first; these are still connected to the database: ${others.join(", ")}`,
+      `stop the platform first; these processes are still connected to the database: ${others.join(", ")}`,
     );
 }
 
@@ -120,7 +120,7 @@ async function requireSameSchemas(writer: pg.Client, made: Backup): Promise<void
   const { migrations, tables } = await readContent(writer);
   if (!isDeepStrictEqual([migrations, tables], [made.migrations, made.tables]))
     throw new Error(
-      `the backup was made by version ${made.version}, with other tables: restore it with that version, then upgrade`,
+      `the backup was made by version ${made.version}, whose tables differ: restore it with that version, then upgrade`,
     );
 }
 

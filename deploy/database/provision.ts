@@ -66,7 +66,7 @@ export async function checkEncryptionKeys(url: string, schema: string, keys: str
     const differs = rows.some((row) => given.has(row.id) && given.get(row.id) !== row.fingerprint);
     if (differs || (rows.length > 0 && !rows.some((row) => given.has(row.id)))) {
       if (await holdsEncrypted(client))
-        throw new WrongKey("The encryption keys are not those that this data was encrypted with.");
+        throw new WrongKey("The encryption keys are not the ones with which this data was encrypted.");
       await client.query(`DELETE FROM ${table}`);
     }
     await client.query(

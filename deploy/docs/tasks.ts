@@ -7,6 +7,7 @@ import * as identity from "../../services/identity/tasks.ts";
 import * as shared from "../../services/kit/tasks/shared-tasks.ts";
 import type { Task } from "../../services/kit/tasks/task.ts";
 import * as notifications from "../../services/notifications/tasks.ts";
+import * as variables from "../../services/variables/tasks.ts";
 
 const PAGE = "tasks";
 const file = join(import.meta.dirname, "../../docs", `${PAGE}.md`);
@@ -15,11 +16,18 @@ const HEAD = "|---|---|---|---|\n";
 
 /** Returns the page with a table of all declared tasks. */
 function withTable(text: string): string {
-  const rows = Object.entries({ shared, identity, notifications, deployer, billing, gateway }).flatMap(
-    ([process, declared]) =>
-      Object.values(declared)
-        .filter(isTask)
-        .map((task) => toRow(task, process)),
+  const rows = Object.entries({
+    shared,
+    identity,
+    variables,
+    notifications,
+    deployer,
+    billing,
+    gateway,
+  }).flatMap(([process, declared]) =>
+    Object.values(declared)
+      .filter(isTask)
+      .map((task) => toRow(task, process)),
   );
   return `${text.slice(0, text.indexOf(HEAD))}${HEAD}${rows.join("\n")}\n`;
 }

@@ -8,6 +8,7 @@ case "$name" in
   rotate) file=/app/services/variables/rotate.ts ;;
   refunds) file=/app/services/billing/refunds-main.ts ;;
   stripe-seed) file=/app/services/billing/seed-main.ts ;;
+  stripe-check) file=/app/services/billing/check-main.ts ;;
   agreement) file=/app/services/billing/agreement-main.ts ;;
   pulls) file=/app/services/deployer/images/pulls/main.ts ;;
   backup) file=/app/deploy/backup/backup.ts ;;
@@ -15,7 +16,7 @@ case "$name" in
   *) file=/app/services/$name/main.ts ;;
 esac
 if [ -z "$name" ] || [ ! -f "$file" ]; then
-  echo "usage: berth gateway|replay|rotate|refunds|stripe-seed|agreement|pulls|backup|restore|$(cd /app/services && ls -d */main.ts | sed 's#/main.ts##' | paste -sd '|')" >&2
+  echo "usage: berth gateway|replay|rotate|refunds|stripe-seed|stripe-check|agreement|pulls|backup|restore|$(cd /app/services && ls -d */main.ts | sed 's#/main.ts##' | paste -sd '|')" >&2
   exit 64
 fi
 shift

@@ -1,7 +1,7 @@
 import { hkdfSync } from "node:crypto";
 import type Stripe from "stripe";
-import { productId, soldPrices } from "../../services/billing/catalog/keys.ts";
-import { seed } from "../../services/billing/catalog/seed.ts";
+import { productId, soldPrices } from "../../services/billing/pricing/keys.ts";
+import { seed } from "../../services/billing/pricing/seed.ts";
 import { createProvider, type Provider } from "../../services/billing/stripe/provider.ts";
 import { createLog } from "../../services/kit/log.ts";
 import { startStripe } from "../stripe-simulator/start.ts";
@@ -13,7 +13,7 @@ const KEY = "sk_test_simulator";
 export const PROMO_CODE = "WELCOME20";
 
 /** How billing reaches the payment provider: Stripe as the environment says, or the simulator. */
-export type PaymentSettings = { key: string; webhookSecrets: string; url: string };
+export type PaymentSettings = { key: string; webhookSecrets: string; url: string; installation: string };
 
 /**
  * Starts the simulator of Stripe, with Berth's plans for sale and a promo code to try, and returns how billing reaches
@@ -44,7 +44,12 @@ export async function startSimulatedPayments(options: {
     await simulator.stop();
     throw error;
   }
-  const settings: PaymentSettings = { key: KEY, webhookSecrets: webhookSecret, url: simulator.url };
+  const settings: PaymentSettings = {
+    key: KEY,
+    webhookSecrets: webhookSecret,
+    url: simulator.url,
+    installation: "",
+  };
   return { settings, pageUrl: `${simulator.url}/`, stop: simulator.stop };
 }
 

@@ -74,9 +74,10 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     const {
       STRIPE_SECRET_KEY: key,
       STRIPE_WEBHOOK_SECRETS: webhookSecrets,
-      STRIPE_API_URL: url,
+      STRIPE_API_URL: url = "",
+      STRIPE_INSTALLATION: installation = "",
     } = process.env;
-    if (key) return { settings: { key, webhookSecrets: webhookSecrets ?? "", url: url ?? "" } };
+    if (key) return { settings: { key, webhookSecrets: webhookSecrets ?? "", url, installation } };
     const { startSimulatedPayments } = await import("./payments.ts");
     const secret = secrets.internalKeys;
     const started = await startSimulatedPayments({ dir: folder.stripe, secret, port, origin });
@@ -215,7 +216,7 @@ async function firstAccount({ baseUrl, token, gateway, signal }: FirstAccount): 
     try {
       const id = await oldestAccount(baseUrl, token);
       if (id !== undefined) return id;
-      last = "it lists no account of theirs";
+      last = "it does not list one";
     } catch (error) {
       last = (error as Error).message;
     }
@@ -223,7 +224,7 @@ async function firstAccount({ baseUrl, token, gateway, signal }: FirstAccount): 
   }
   throw new StartFailure(
     "serviceFailed",
-    `The owner's account was not found at ${baseUrl}/accounts: ${last}.`,
+    `The account of the owner was not found at ${baseUrl}/accounts: ${last}.`,
   );
 }
 

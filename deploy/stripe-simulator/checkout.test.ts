@@ -117,6 +117,23 @@ test("the page shows what is bought with its discount; a declined card leaves th
   expect((await payOnPage(session)).status).toBe(200);
 });
 
+test("the limit of a code holds at payment: of two open pages, one is paid with its last redemption", async () => {
+  const { stripe, prices } = shop;
+  const coupon = await stripe.coupons.create({ percent_off: 25, duration: "forever" });
+  const code = await stripe.promotionCodes.create({
+    promotion: { type: "coupon", coupon: coupon.id },
+    max_redemptions: 1,
+  });
+  const open = () => openSession(shop, { price: prices.annual.id, discounts: [{ promotion_code: code.id }] });
+  const [first, second] = [await open(), await open()];
+  expect((await payOnPage(first)).status).toBe(303);
+  const refused = await payOnPage(second);
+  expect(refused.status).toBe(402);
+  expect(await refused.text()).toContain("This promotion code has been redeemed as often as it can be.");
+  expect(await stripe.checkout.sessions.retrieve(second.id)).toMatchObject({ status: "open" });
+  expect(await stripe.promotionCodes.retrieve(code.id)).toMatchObject({ times_redeemed: 1 });
+});
+
 test("a session ends when it is told to, or when its time is over", async () => {
   const { stripe, prices, clock } = shop;
   const [first, second] = [

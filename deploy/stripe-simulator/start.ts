@@ -5,7 +5,9 @@ import { productRoutes } from "./catalog/products.ts";
 import { promotionCodeRoutes } from "./catalog/promotion-codes.ts";
 import { checkoutPage } from "./checkout/page.ts";
 import { checkoutRoutes } from "./checkout/routes.ts";
-import { createFaults } from "./control/faults.ts";
+import { invoicePage } from "./collection/invoice-page.ts";
+import { invoiceRoutes } from "./collection/invoice-routes.ts";
+import { homePage } from "./control/home-page.ts";
 import { type Controls, control } from "./control/routes.ts";
 import { createSchedule } from "./control/schedule.ts";
 import { customerRoutes } from "./customers/customers.ts";
@@ -13,19 +15,20 @@ import { paymentMethodRoutes } from "./customers/payment-methods.ts";
 import { createWebhooks } from "./events/deliveries.ts";
 import { createEmit } from "./events/emit.ts";
 import { createEndpoint, eventRoutes } from "./events/routes.ts";
-import type { Route } from "./http/routes.ts";
-import { type Check, listen, type SimpleRequest, type SimpleResponse } from "./http/server.ts";
+import { createFaults } from "./http/faults.ts";
+import type { Route, SimpleRequest, SimpleResponse } from "./http/routes.ts";
 import { creditGrantRoutes } from "./invoices/credit-grants.ts";
 import { creditNoteRoutes } from "./invoices/credit-notes.ts";
+import { disputeRoutes } from "./invoices/disputes.ts";
 import { invoiceItemRoutes } from "./invoices/invoice-items.ts";
 import { previewRoutes } from "./invoices/preview.ts";
 import { refundRoutes } from "./invoices/refunds.ts";
-import { invoiceRoutes, refreshDrafts } from "./invoices/routes.ts";
-import { homePage } from "./pages/home.ts";
-import { invoicePage } from "./pages/invoice-page.ts";
+import { taxRoutes } from "./invoices/taxes.ts";
+import { refreshDrafts } from "./invoices/totals.ts";
 import { portalConfigurationRoutes } from "./portal/configurations.ts";
 import { portalPage } from "./portal/page.ts";
 import { portalSessionRoutes } from "./portal/sessions.ts";
+import { type Check, listen } from "./server/server.ts";
 import { createClock } from "./state/clock.ts";
 import { newId } from "./state/ids.ts";
 import { openState } from "./state/state.ts";
@@ -33,32 +36,34 @@ import type { World } from "./state/world.ts";
 import { endAllOf } from "./subscriptions/cancel.ts";
 import { subscriptionItemRoutes } from "./subscriptions/item-routes.ts";
 import { subscriptionRoutes } from "./subscriptions/routes.ts";
+import { scheduleRoutes } from "./subscriptions/schedules.ts";
 
-/** How often work that fell due by itself is looked for. */
+/** How often the schedule is checked for work that is due. */
 const TICK_MS = 1_000;
 
 export type StripeOptions = {
   /** The port on the loopback address; 0, or none, is any free one. */
   port?: number;
-  /** The folder that keeps the state over restarts; without one it is in memory alone. */
+  /** The folder that stores the state; without one it is only in memory. */
   dir?: string;
-  /** Where all events are sent to, signed with `secret` (`whsec_…`). */
+  /** Where all events are sent, signed with `secret` (`whsec_…`). */
   webhookUrl?: string;
   secret?: string;
-  /** Complaints are answered with 400. */
+  /** Requests with objections are answered with 400. */
   check?: Check;
+  /** The real time in milliseconds, at whose speed the clock runs: one that stands still makes tests exact. */
+  realTime?: () => number;
 };
 
-export type StripeSimulator = Awaited<ReturnType<typeof startStripe>>;
-
 /** Starts a simulator of the part of Stripe's API that Berth uses. See README.md. */
-export async function startStripe({ port = 0, dir, webhookUrl, secret, check }: StripeOptions = {}) {
-  const { state, save, saveLeft } = openState(dir);
+export async function startStripe(options: StripeOptions = {}) {
+  const { port = 0, dir, webhookUrl, secret, check, realTime } = options;
+  const { state, save, retrySave } = openState(dir);
   const server = await listen(port);
-  const clock = createClock(state.clock);
-  const world: World = { state, clock, url: server.url, emit: () => {} };
-  const webhooks = createWebhooks(world, save);
-  world.emit = createEmit(() => world, webhooks.schedule);
+  const clock = createClock(state.clock, realTime);
+  const webhooks = createWebhooks({ state, clock }, save);
+  const emit = createEmit({ state, clock }, webhooks.schedule);
+  const world: World = { state, clock, url: server.url, emit };
   const schedule = createSchedule(world);
   const faults = createFaults();
   const changed = () => {
@@ -69,9 +74,9 @@ export async function startStripe({ port = 0, dir, webhookUrl, secret, check }: 
     if (clock.settle(schedule) > 0) changed();
     else void webhooks.pump();
   };
-  const moves = {
+  const controlClock = {
     now: clock.now,
-    /** Moves the clock ahead, and does what falls due until then. */
+    /** Advances the clock and runs the work that falls due until then. */
     advance: (seconds: number) => {
       clock.moveTo(schedule, clock.now() + seconds);
       changed();
@@ -79,7 +84,7 @@ export async function startStripe({ port = 0, dir, webhookUrl, secret, check }: 
     /** Returns when something falls due next. */
     next: () => schedule.due(),
   };
-  const controls: Controls = { world, clock: moves, faults, webhooks };
+  const controls: Controls = { world, clock: controlClock, faults, webhooks };
   if (webhookUrl !== undefined) setWebhook(world, webhookUrl, secret ?? newId("whsec", 32));
   settle();
   server.serve({
@@ -92,12 +97,12 @@ export async function startStripe({ port = 0, dir, webhookUrl, secret, check }: 
     other: (request) => answerOther(controls, request, changed),
   });
   const ticks = setInterval(() => {
-    saveLeft();
+    retrySave();
     settle();
   }, TICK_MS).unref();
   return {
     url: server.url,
-    clock: moves,
+    clock: controlClock,
     faults,
     webhooks,
     stop: async () => {
@@ -121,22 +126,25 @@ export function allRoutes(world: World): Route[] {
     ...checkoutRoutes(world),
     ...subscriptionRoutes(world),
     ...subscriptionItemRoutes(world),
+    ...scheduleRoutes(world),
     ...invoiceItemRoutes(world),
     ...previewRoutes(world),
     ...invoiceRoutes(world),
     ...creditNoteRoutes(world),
     ...creditGrantRoutes(world),
     ...refundRoutes(world),
+    ...disputeRoutes(world),
+    ...taxRoutes(world),
     ...portalConfigurationRoutes(world),
     ...portalSessionRoutes(world),
     ...eventRoutes(world),
   ];
 }
 
-/** The endpoint that the simulator is started with. Its URL may be another one at each start. */
+/** The id of the endpoint given at the start. Its URL may change with each start. */
 const OWN_ENDPOINT = "we_own";
 
-/** Sends all events, also those that wait, to a URL. */
+/** Sends all events, including pending ones, to a URL. */
 function setWebhook({ state, clock }: World, url: string, secret: string): void {
   const endpoint = createEndpoint({ url, enabled_events: ["*"] }, clock.now(), secret);
   state.webhookEndpoints.set(OWN_ENDPOINT, { ...endpoint, id: OWN_ENDPOINT });

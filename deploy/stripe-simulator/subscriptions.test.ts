@@ -1,6 +1,6 @@
 import type Stripe from "stripe";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { addIntervals } from "./subscriptions/periods.ts";
+import { addIntervals } from "./catalog/periods.ts";
 import { openSession, openShop, payOnPage, type Shop, subscribe } from "./testing.ts";
 
 let shop: Shop;

@@ -6,13 +6,13 @@ const DAY = 24 * 60 * 60;
 /** A simulator with the objects that a platform sells: a plan, seats and compute. */
 export type Shop = Awaited<ReturnType<typeof openShop>>;
 
-/** Returns a client of a simulator, which repeats nothing by itself. */
+/** Returns a client of a simulator, without automatic retries. */
 export function clientOf(url: string, key = "sk_test_shop"): Stripe {
   const { hostname, port } = new URL(url);
   return new Stripe(key, { host: hostname, port, protocol: "http", maxNetworkRetries: 0, telemetry: false });
 }
 
-/** Starts a simulator and makes what is for sale in it. */
+/** Starts a simulator and creates the products and prices for sale. */
 export async function openShop(options: StripeOptions = {}) {
   const simulator = await startStripe(options);
   const stripe = clientOf(simulator.url);

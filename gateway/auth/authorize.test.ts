@@ -33,21 +33,81 @@ async function token(options: object): Promise<{ id: string; token: string }> {
 }
 
 describe("401", () => {
-  test.each([
-    ["no header", undefined, ""],
-    ["another scheme", "Basic b3duZXI6cHc=", ""],
-    ["no token", "Bearer ", ""],
-    ["two tokens", `Bearer ${makeToken("pat")} ${makeToken("pat")}`, "invalid_token"],
-    ["mistyped check digits", `Bearer berth_pat_${"a".repeat(36)}`, "invalid_token"],
-    ["a token nobody gave out", `Bearer ${makeToken("pat")}`, "invalid_token"],
-  ])("%s: with where clients get a token, and whether theirs was wrong", async (_, authorization, error) => {
+  const wrong = "invalid_token";
+  const jwt = (claims: object) =>
+    [{ alg: "ES256", typ: "at+jwt" }, { iss: one.origin, ...claims }, {}]
+      .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
+      .join(".");
+  test.each<[string, () => string | undefined, string, RegExp]>([
+    ["no header", () => undefined, "", /needs the header Authorization/],
+    ["another scheme", () => "Basic b3duZXI6cHc=", "", /must be the word Bearer, a space, and the token/],
+    [
+      "a token without its scheme",
+      () => makeToken("pat"),
+      "",
+      /must be the word Bearer, a space, and the token/,
+    ],
+    ["no token", () => "Bearer ", "", /no token after Bearer/],
+    ["two tokens", () => `Bearer ${makeToken("pat")} ${makeToken("pat")}`, wrong, /must be one token/],
+    ["a token in quotation marks", () => `Bearer "${makeToken("pat")}"`, wrong, /without quotation marks/],
+    [
+      "mistyped check digits",
+      () => `Bearer berth_pat_${"a".repeat(36)}`,
+      wrong,
+      /Copy it again, up to its last/,
+    ],
+    [
+      "a token that was cut off",
+      () => `Bearer ${makeToken("pat").slice(0, -1)}`,
+      wrong,
+      /Copy it again, up to its last/,
+    ],
+    [
+      "an access token from elsewhere",
+      () => `Bearer ${jwt({ iss: "https://a.example", exp: 1 })}`,
+      wrong,
+      /not a token of this/,
+    ],
+    [
+      "an access token that has expired",
+      () => `Bearer ${jwt({ exp: 1 })}`,
+      wrong,
+      /has expired\. Get another one with/,
+    ],
+    [
+      "a token nobody gave out",
+      () => `Bearer ${makeToken("pat")}`,
+      wrong,
+      /not known here, has expired, or was revoked/,
+    ],
+  ])("%s: with what is wrong, and where clients get a token", async (_, header, error, sentence) => {
+    const authorization = header();
     const headers: Record<string, string> = authorization === undefined ? {} : { authorization };
     const answer = await one.call("GET", "/me", undefined, { token: "", headers });
     expect(refusalOf(answer)).toBe("401 unauthenticated");
+    expect(answer.body.error.message).toMatch(sentence);
     const metadata = `${one.origin}/.well-known/oauth-protected-resource/v1`;
     expect(answer.headers.get("www-authenticate")).toBe(
       `Bearer resource_metadata="${metadata}", scope="platform:read"${error && `, error="${error}"`}`,
     );
+  });
+
+  test("a token that was revoked and one that never was get one answer", async () => {
+    const made = await token({});
+    await one.call("DELETE", `/me/tokens/${made.id}`);
+    const revoked = await one.call("GET", "/me", undefined, { token: made.token });
+    const guessed = await one.call("GET", "/me", undefined, { token: makeToken("pat") });
+    expect(revoked.body.error.message).toBe(guessed.body.error.message);
+    expect(revoked.body.error.code).toBe("unauthenticated");
+  });
+
+  test("somebody who opens the API in a browser reads where to go", async () => {
+    const headers = { accept: "text/html,application/xhtml+xml" };
+    const answer = await one.call("GET", "/accounts", undefined, { token: "", headers });
+    expect(refusalOf(answer)).toBe("401 unauthenticated");
+    expect(answer.body.error.message).toMatch(/Berth's API, for programs.*\/docs.*\/profile/);
+    const program = await one.call("GET", "/accounts", undefined, { token: "" });
+    expect(program.body.error.message).not.toContain("/profile");
   });
 
   test("a public route takes no notice of a token", async () => {
@@ -79,6 +139,25 @@ describe("403", () => {
     expect(foreign.body.error).not.toHaveProperty("requiredRole");
   });
 
+  test("a handle in place of an account's id is told apart, whether there is such an account or not", async () => {
+    const { body } = await one.call("POST", "/accounts", { handle: anyName("h") });
+    const messages = await Promise.all(
+      [body.handle, "nobody-has-this", body.handle].map(async (handle, n) => {
+        const { token } = n < 2 ? { token: undefined } : await member("reader");
+        const answer = await one.call(
+          "GET",
+          `/accounts/${handle}/projects`,
+          undefined,
+          token ? { token } : {},
+        );
+        expect(refusalOf(answer)).toBe("403 forbidden");
+        return answer.body.error.message;
+      }),
+    );
+    expect(new Set(messages).size).toBe(1);
+    expect(messages[0]).toMatch(/needs the account's id, which begins with acc_, not its handle/);
+  });
+
   test("a role that is too low names the one that is needed", async () => {
     const { token } = await member("reader");
     expect((await one.call("GET", `${A}/projects`, undefined, { token })).status).toBe(200);
@@ -101,7 +180,7 @@ describe("403", () => {
 
 test("a machine is refused where users are asked for", async () => {
   const callers = createCallerCache({ findCaller: async () => undefined, keys: [Buffer.alloc(32)] });
-  const auth = createAuth({ callers, isToken: () => true });
+  const auth = createAuth({ callers, faultOf: () => undefined });
   const route = allRoutes().find(({ rpc }) => rpc.name === "CreateToken")!;
   const caller: CachedCaller = {
     kind: "machine",
@@ -111,6 +190,7 @@ test("a machine is refused where users are asked for", async () => {
     roles: new Map(),
     boundTo: undefined,
     roleCap: undefined,
+    toolsOnly: false,
     signedHeaders: new Map(),
   };
   expect(auth.authorize(route, { caller, token: "", cacheKey: "" }, undefined, 0)).toMatchObject({

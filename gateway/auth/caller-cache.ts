@@ -15,6 +15,8 @@ export type CachedCaller = {
   boundTo: string | undefined;
   /** The highest role that the token has anywhere. */
   roleCap: RoleName | undefined;
+  /** Whether the token was issued for the tools of MCP, and for nothing else. */
+  toolsOnly: boolean;
   /** When identity was asked, in milliseconds since 1970. */
   asOf: number;
   /** Signed caller headers by account and address. */
@@ -115,14 +117,17 @@ export function createCallerCache(options: Options) {
     onInvalidate(listener: (userId: string | undefined) => void): void {
       listeners.add(listener);
     },
-    /** Returns the signed header of a caller in an account (or in none); signs once per entry, account and address. */
-    signedHeader(caller: CachedCaller, accountId: string | undefined, ip: string): string {
-      const key = `${accountId ?? ""} ${ip}`;
+    /**
+     * Returns the signed header of a caller in an account (or in none), by a tool or not; signs once per entry, account,
+     * address and tool.
+     */
+    signedHeader(caller: CachedCaller, accountId: string | undefined, ip: string, tool?: string): string {
+      const key = `${accountId ?? ""} ${ip} ${tool ?? ""}`;
       const signed = caller.signedHeaders.get(key);
       if (signed) return signed;
       const { kind, userId, tokenId } = caller;
       const role = accountId === undefined ? undefined : caller.roles.get(accountId);
-      const header = signCaller(keys, { kind, id: userId, tokenId, accountId, role, ip });
+      const header = signCaller(keys, { kind, id: userId, tokenId, accountId, role, ip, tool });
       if (caller.signedHeaders.size < MAX_SIGNED_HEADERS) caller.signedHeaders.set(key, header);
       return header;
     },
@@ -137,5 +142,6 @@ function toCaller(record: CallerRecord, asOf: number): CachedCaller {
     if (boundTo === undefined || boundTo === accountId)
       roles.set(accountId, capped(role as RoleName, roleCap));
   const kind = record.kind === "machine" ? "machine" : "user";
-  return { kind, userId, tokenId, roles, boundTo, roleCap, asOf, signedHeaders: new Map() };
+  const { toolsOnly } = record;
+  return { kind, userId, tokenId, roles, boundTo, roleCap, toolsOnly, asOf, signedHeaders: new Map() };
 }

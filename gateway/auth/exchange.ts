@@ -14,7 +14,11 @@ export type Exchange = Measured & {
   callerHeader: string;
 };
 
-export function beginExchange(request: FastifyRequest, route: Route, measure: Observer): Exchange {
+export function beginExchange(
+  request: Pick<FastifyRequest, "headers">,
+  route: Route,
+  measure: Observer,
+): Exchange {
   return {
     route,
     observer: measure,

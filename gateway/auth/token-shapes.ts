@@ -13,30 +13,34 @@ export function isMachineToken(text: string): boolean {
   return text.length <= MAX_MACHINE_TOKEN && (JWT.test(text) || OPAQUE.test(text));
 }
 
+/** What is wrong with a token by its looks: it is none of this installation's, or says that it has expired. */
+export type TokenFault = "foreign" | "expired";
+
 /**
- * Returns a function that says whether identity may know a token; for every other text it need not be asked. `issuer`
- * returns who signs all access tokens when that is the embedded provider, else undefined.
+ * Returns a function that says what is wrong with a token that identity cannot know; undefined for one that it has to be
+ * asked about. `issuer` returns who signs all access tokens when that is the embedded provider, else undefined.
  *
  * What a JWT says of itself is read before its signature is checked, and only to refuse it: no key is needed to see
  * that a token is expired or from elsewhere, and anybody can send as many of those as they like.
  */
-export function tokenShapes(options: { issuer: () => string | undefined; now?: () => number }) {
+export function tokenFaults(options: { issuer: () => string | undefined; now?: () => number }) {
   const { issuer, now = Date.now } = options;
 
-  function mayBeSigned(header: Claims, claims: Claims): boolean {
-    if (typeof header.alg !== "string" || !SIGNED.test(header.alg)) return false;
-    if (typeof claims.exp !== "number" || claims.exp * 1000 <= now()) return false;
+  function faultOfJwt(header: Claims, claims: Claims): TokenFault | undefined {
+    if (typeof header.alg !== "string" || !SIGNED.test(header.alg)) return "foreign";
+    if (typeof claims.exp !== "number") return "foreign";
     const embedded = issuer();
-    if (embedded === undefined) return true;
-    return header.alg === "ES256" && header.typ === "at+jwt" && claims.iss === embedded;
+    const own = header.alg === "ES256" && header.typ === "at+jwt" && claims.iss === embedded;
+    if (embedded !== undefined && !own) return "foreign";
+    return claims.exp * 1000 <= now() ? "expired" : undefined;
   }
 
-  return (text: string): boolean => {
-    if (parseToken(text) !== undefined) return true;
-    if (!isMachineToken(text)) return false;
+  return (text: string): TokenFault | undefined => {
+    if (parseToken(text) !== undefined) return undefined;
+    if (!isMachineToken(text)) return "foreign";
     const [, header, claims] = JWT.exec(text) ?? [];
-    if (!header || !claims) return issuer() === undefined;
-    return mayBeSigned(readPart(header), readPart(claims));
+    if (!header || !claims) return issuer() === undefined ? undefined : "foreign";
+    return faultOfJwt(readPart(header), readPart(claims));
   };
 }
 

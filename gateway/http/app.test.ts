@@ -32,6 +32,57 @@ describe("every answer is in the envelope with a request id", () => {
     expect(odd).toBe(405);
   });
 
+  test.each([
+    ["/v1/accounts/", "no slash at the end. Use /v1/accounts."],
+    ["/v1/me/tokens/?limit=1", "no slash at the end. Use /v1/me/tokens."],
+    ["/v1//accounts", "no empty parts"],
+    ["/v1/accounts/acc_1/projects/", "Use /v1/accounts/{accountId}/projects."],
+    ["/accounts", "begin with /v1. Use /v1/accounts."],
+    ["/accounts/acc_1/projects/", "begin with /v1. Use /v1/accounts/{accountId}/projects."],
+    ["/v1/v1/me", "/v1 twice. Use /v1/me."],
+    ["/profile/", "Use /profile."],
+    ["/v1/nowhere", "All of them are at /docs."],
+  ])("GET %s says what is wrong with the path", async (path, sentence) => {
+    const { origin } = recorded.gateway;
+    for (const headers of [{}, { authorization: "Bearer nonsense" }]) {
+      const answer = await fetch(origin + path, { headers });
+      const { error } = (await answer.json()) as { error: { code: string; message: string } };
+      expect([answer.status, error.code, error.message]).toEqual([
+        404,
+        "not_found",
+        expect.stringContaining(sentence),
+      ]);
+      expect(error.message).toMatch(/^There is no such endpoint\b/);
+    }
+    // Not the words that were sent.
+    const shown = await fetch(`${origin}/v1/<script>`, { headers: { accept: "text/html" } });
+    expect(await shown.text()).toContain("There is no such page. Yours begin at /profile");
+  });
+
+  test("a name in place of a project's or an environment's id says that it is one", async () => {
+    const at = async (path: string) => {
+      const answer = await recorded.call("GET", path);
+      return `${refusalOf(answer)}: ${answer.body.error.message}`;
+    };
+    expect(await at(`${recorded.A}/projects/shop`)).toMatch(
+      /^404 not_found: There is no such project\. .*prj_/,
+    );
+    expect(await at(`${recorded.P}/environments/production/services`)).toMatch(
+      /^404 not_found: There is no such environment\. .*env_/,
+    );
+    expect((await recorded.call("GET", `${recorded.P}/variables`)).status).toBe(200);
+  });
+
+  test("a body, or headers, that are too large are told the limit", async () => {
+    const large = await recorded.call("POST", "/sessions", { email: "x".repeat(100_000) }, { token: "" });
+    expect([refusalOf(large), large.body.error.message]).toEqual([
+      "413 payload_too_large",
+      expect.stringMatching(/^The body may have at most \d+ KiB here\.$/),
+    ]);
+    const head = `GET / HTTP/1.1\r\nhost: x\r\ncookie: ${"x".repeat(20_000)}\r\n\r\n`;
+    expect(await rawRequest(recorded.gateway.port, head)).toContain("The headers may have at most 16 KiB.");
+  });
+
   test("a request id that is not plain is replaced", async () => {
     const answer = await recorded.call("GET", "/me", undefined, { headers: { "x-request-id": "a b{}" } });
     expect(answer.headers.get("x-request-id")).toMatch(/^req_[0-9a-z]{23}$/);

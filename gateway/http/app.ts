@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { type IncomingMessage, maxHeaderSize, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import fastify, {
   type FastifyError,
@@ -9,9 +9,11 @@ import fastify, {
 import type { Logger } from "../../services/kit/log.ts";
 import { closeConnectionsOnShutdown } from "../../services/kit/process/graceful-close.ts";
 import { readiness } from "../../services/kit/process/server.ts";
+import { wants } from "./accept.ts";
 import { limitBodyTime } from "./body-deadline.ts";
 import { answerPreflight, preflightOf } from "./cors.ts";
-import { errorEnvelope, internal, type Problem, problem, unreadable } from "./problem.ts";
+import { noEndpoint } from "./no-endpoint.ts";
+import { errorEnvelope, inBytes, internal, type Problem, problem, unreadable } from "./problem.ts";
 import { requestId } from "./request-id.ts";
 import { errorResponse, writeResponse } from "./response.ts";
 import { sendResponse } from "./send-response.ts";
@@ -33,6 +35,8 @@ export type App = FastifyInstance;
 export function createApp(options: {
   log: Logger;
   trustProxy: string[] | undefined;
+  /** The path before all routes of the API. */
+  prefix: string;
   /** Whether events reach this gateway, for /readyz. */
   eventsFlow: () => Promise<boolean>;
   /** How long the body of a request may take to arrive. */
@@ -72,14 +76,19 @@ export function createApp(options: {
     done(encoding === "identity" ? null : UNSUPPORTED_ENCODING, body);
   });
 
-  const registered: { methods: string[]; path: RegExp; cors: boolean }[] = [];
+  const registered: { methods: string[]; url: string; path: RegExp; cors: boolean }[] = [];
   app.addHook("onRoute", ({ method, url, config }) => {
     const pattern = url.replaceAll(".", "\\.").replace("*", ".*").replaceAll(/:\w+/g, "[^/]+");
     const path = new RegExp(`^${pattern}$`);
-    registered.push({ methods: [method].flat(), path, cors: config?.cors === true });
+    registered.push({ methods: [method].flat(), url, path, cors: config?.cors === true });
   });
   const methodsOf = (routes: typeof registered) =>
     [...new Set(routes.flatMap(({ methods }) => methods))].sort().join(", ");
+  // Documented as in the API's document: /accounts/{accountId}.
+  const findRoute = (path: string) =>
+    registered
+      .find((route) => route.path.test(path) && !route.url.includes("*"))
+      ?.url.replaceAll(/:(\w+)/g, "{$1}");
   app.setNotFoundHandler((request, reply) => {
     const path = request.raw.url!.split("?")[0]!;
     const here = registered.filter((route) => route.path.test(path));
@@ -87,10 +96,13 @@ export function createApp(options: {
     const forScripts = here.filter(({ methods, cors }) => cors && wanted && methods.includes(wanted));
     if (forScripts.length > 0) answerPreflight(request, reply, methodsOf(forScripts));
     else if (here.length > 0) methodNotAllowed(request, reply, methodsOf(here));
-    else refuse(request, reply, problem(404, "not_found", "There is no such endpoint."));
+    else {
+      const isPerson = request.method === "GET" && wants(request.headers.accept, "text/html");
+      refuse(request, reply, noEndpoint(path, { prefix: options.prefix, findRoute, isPerson }));
+    }
   });
   app.setErrorHandler((error: FastifyError, request, reply) => {
-    const refusal = unreadable(error) ?? internal(request.id);
+    const refusal = unreadable(error, request.routeOptions.bodyLimit) ?? internal(request.id);
     if (refusal.status >= 500) log.error({ err: error, requestId: request.id }, "request failed");
     refuse(request, reply, refusal);
   });
@@ -130,7 +142,11 @@ function answerUnparsable(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed || !socket.writable) return void socket.destroy();
   const [status, code, message] =
     error.code === "HPE_HEADER_OVERFLOW"
-      ? ["431 Request Header Fields Too Large", "malformed_request", "The headers are too large."]
+      ? [
+          "431 Request Header Fields Too Large",
+          "malformed_request",
+          `The headers may have at most ${inBytes(maxHeaderSize)}.`,
+        ]
       : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
         ? ["408 Request Timeout", "request_timeout", "The request took too long to arrive."]
         : ["400 Bad Request", "malformed_request", "This is not an HTTP request."];

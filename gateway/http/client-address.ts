@@ -1,7 +1,4 @@
-import type { FastifyRequest } from "fastify";
-
 /** Returns the client's address; an IPv4 address inside IPv6 as IPv4. */
-export function clientAddress(request: FastifyRequest): string {
-  const ip = request.ip ?? "";
+export function clientAddress({ ip = "" }: { ip?: string }): string {
   return ip.startsWith("::ffff:") ? ip.slice(7) : ip;
 }

@@ -4,7 +4,8 @@ import {
   ProblemSchema,
   type Problem as ServiceProblem,
 } from "../../proto/gen/berth/options/v1/options_pb.ts";
-import { causeOf, type Detail, sentence } from "../../services/kit/rpc/errors.ts";
+import { causeOf } from "../../services/kit/failures.ts";
+import { type Detail, sentence } from "../../services/kit/rpc/refusals.ts";
 
 /** A refusal: its HTTP status, its code (docs/conventions.md#error-codes) and what the error envelope says. */
 export type Problem = {
@@ -39,15 +40,29 @@ export function validationFailed(found: Detail[]): Problem {
   return { status: 422, code: "validation_failed", message: details[0]!.message, details };
 }
 
-/** Returns the refusal of a request that could not be read; undefined when that was not the client's fault. */
-export function unreadable({ statusCode = 500 }: { statusCode?: number | undefined }): Problem | undefined {
+/**
+ * Returns the refusal of a request that could not be read; undefined when that was not the client's fault. `maxBody` is
+ * the endpoint's limit, in bytes.
+ */
+export function unreadable(
+  { statusCode = 500 }: { statusCode?: number | undefined },
+  maxBody: number,
+): Problem | undefined {
   if (statusCode >= 500) return undefined;
   if (statusCode === 408) return problem(408, "request_timeout", "The request took too long to arrive.");
   if (statusCode === 413)
-    return problem(413, "payload_too_large", "The body is larger than this endpoint takes.");
+    return problem(413, "payload_too_large", `The body may have at most ${inBytes(maxBody)} here.`);
   if (statusCode === 415)
     return problem(415, "unsupported_media_type", "The body must be application/json, not compressed.");
   return problem(400, "malformed_request", "The request could not be read.");
+}
+
+/** Returns a size as people read it: `64 KiB`, or `1000 bytes` for one that is no whole number of KiB. */
+export function inBytes(bytes: number): string {
+  const units = ["bytes", "KiB", "MiB", "GiB"];
+  let [size, unit] = [bytes, 0];
+  while (size >= 1024 && size % 1024 === 0 && unit < units.length - 1) [size, unit] = [size / 1024, unit + 1];
+  return `${size} ${units[unit]}`;
 }
 
 export function unavailable(): Problem {

@@ -5,7 +5,7 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createLog } from "../../services/kit/log.ts";
 import { createPool } from "../../services/kit/postgres/db.ts";
-import { invalid } from "../../services/kit/rpc/errors.ts";
+import { invalid } from "../../services/kit/rpc/refusals.ts";
 import { bringIn } from "../../test/support/door.ts";
 import type { GatewayResponse } from "../http/response.ts";
 import { anyName, apiClient, refusalOf } from "../testing/api-client.ts";
@@ -102,9 +102,9 @@ describe("the same key", () => {
     const key = anyName("k");
     await post(key, { name: "one" });
     expect(refusalOf(await post(key, { name: "two" }))).toBe("409 idempotency_key_reused");
-    const elsewhere = await post(key, { name: "one" }, { path: `${A}/projects/p/variables/X/reveal` });
+    const elsewhere = await post(key, { name: "one" }, { path: `${A}/projects/prj_p/variables/X/reveal` });
     expect(refusalOf(elsewhere)).toBe("422 unknown_field");
-    const other = await post(key, undefined, { path: `${A}/projects/p/variables/X/reveal` });
+    const other = await post(key, undefined, { path: `${A}/projects/prj_p/variables/X/reveal` });
     expect(refusalOf(other)).toBe("409 idempotency_key_reused");
   });
 
@@ -179,7 +179,7 @@ test("a refusal after an attempt whose outcome is not known does not free the ke
 
 test("requests are the same when their bodies say the same as JSON", async () => {
   const key = anyName("k");
-  const path = `${A}/projects/p/variables`;
+  const path = `${A}/projects/prj_p/variables`;
   const first = await post(key, '{"name":"A","connection":{"service":"db","key":"URL"}}', { path });
   expect(first.status).toBe(200);
   const again = await post(key, ' { "connection": {"key":"\\u0055RL", "service":"db"},\n"name" : "A" } ', {
@@ -188,7 +188,7 @@ test("requests are the same when their bodies say the same as JSON", async () =>
   expect([again.text, again.headers.get("idempotent-replayed")]).toEqual([first.text, "true"]);
   const other = await post(key, '{"name":"A","connection":{"service":"URL","key":"db"}}', { path });
   expect(refusalOf(other)).toBe("409 idempotency_key_reused");
-  const upload = `${A}/projects/p/environments/e/services/s/uploads`;
+  const upload = `${A}/projects/prj_p/environments/env_e/services/s/uploads`;
   const [empty, object] = [anyName("k"), "{}"];
   expect((await post(empty, undefined, { path: upload })).status).toBe(200);
   expect((await post(empty, object, { path: upload })).headers.get("idempotent-replayed")).toBe("true");
@@ -217,7 +217,7 @@ test("a request without the right to make it takes no key", async () => {
 
 test("what is stored shows neither answers nor bodies", async () => {
   await post(anyName("k"), { name: "marker-of-a-body" });
-  await post(anyName("k"), undefined, { path: `${A}/projects/p/variables/X/reveal` });
+  await post(anyName("k"), undefined, { path: `${A}/projects/prj_p/variables/X/reveal` });
   const token = await post(anyName("k"), { name: "t" }, { path: "/me/tokens" });
   const { rows } = await db.query("select * from idempotency_keys");
   expect(rows.length).toBeGreaterThan(2);

@@ -1,10 +1,10 @@
 import { createHash, createHmac, hkdfSync } from "node:crypto";
 import { open, seal } from "../../services/kit/aead.ts";
+import { causeOf, isTransient } from "../../services/kit/failures.ts";
 import { idempotencyHeader } from "../../services/kit/idempotency/idempotency.ts";
 import { newId } from "../../services/kit/ids.ts";
 import type { Logger } from "../../services/kit/log.ts";
 import type { Pool } from "../../services/kit/postgres/db.ts";
-import { causeOf, isTransient } from "../../services/kit/rpc/errors.ts";
 import { type Problem, problem, unreachable, validationFailed } from "../http/problem.ts";
 import type { GatewayResponse } from "../http/response.ts";
 import { isObject } from "../routing/json-shape.ts";

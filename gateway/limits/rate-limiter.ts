@@ -122,7 +122,7 @@ export function createRateLimiter(options: {
       storeUnreachable = false;
       return new Map(totals.map((total) => [total.subject, total]));
     } catch (error) {
-      if (!storeUnreachable) log.warn({ err: error }, "rate limits are counted by this gateway alone");
+      if (!storeUnreachable) log.warn({ err: error }, "this gateway counts rate limits on its own");
       storeUnreachable = true;
       return undefined;
     }

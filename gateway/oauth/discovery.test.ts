@@ -77,6 +77,8 @@ describe.each([
     // A promise that clients hold the server to: Ory Hydra would break it.
     expect(server!.authorization_response_iss_parameter_supported).toBe(embedded || undefined);
     expect(server!.client_id_metadata_document_supported).toBe(embedded || undefined);
+    const device = embedded ? `${at()}/oauth2/device_authorization` : undefined;
+    expect(server!.device_authorization_endpoint).toBe(device);
   });
 });
 
@@ -138,6 +140,7 @@ describe("scripts of any origin", () => {
     ["GET", "/.well-known/jwks.json"],
     ["POST", "/oauth2/token"],
     ["POST", "/oauth2/revoke"],
+    ["POST", "/oauth2/device_authorization"],
     ["POST", "/v1/oauth/register"],
     ["GET", "/v1/accounts"],
   ])("may %s %s, without cookies, and see where to go on", async (method, path) => {

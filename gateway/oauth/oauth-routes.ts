@@ -7,7 +7,7 @@ export type OauthDeps = RegistrationDeps & ProviderDeps;
 
 /** Registers what OAuth clients and browsers ask of the origin, and registration (docs/oauth.md#protocol). */
 export function registerOauth(app: FastifyInstance, deps: OauthDeps): { close: () => Promise<void> } {
-  registerDiscovery(app, deps.place);
+  registerDiscovery(app, deps.installation);
   registerRegistration(app, deps);
   return registerProviderProxy(app, deps);
 }

@@ -215,6 +215,29 @@ test("a provider that is away is an error of OAuth for applications, and a page 
   expect(refusalOf(registering)).toBe("503 unavailable");
 });
 
+test("a device that an older identity does not know is asked to come again: an upgrade is under way", async () => {
+  const older = createServer((req, res) => {
+    const known = req.url === "/oauth2/token";
+    res.writeHead(known ? 400 : 404, { "content-type": "application/json" });
+    res.end(known ? '{"error":"unsupported_grant_type"}' : "");
+  });
+  const port = await listen(older, 0, "127.0.0.1");
+  const beside = await platform.gateway({ IDENTITY_URL: `http://127.0.0.1:${port}` });
+  const post = (path: string, fields: Record<string, string>) => fetch(beside.origin + path, form(fields));
+  const device = { grant_type: "urn:ietf:params:oauth:grant-type:device_code" };
+  for (const answered of [
+    await post("/oauth2/device_authorization", {}),
+    await post("/oauth2/token", device),
+  ]) {
+    expect(answered.headers.get("retry-after")).toBe("1");
+    expect(await oauthError(answered)).toBe("503 temporarily_unavailable");
+  }
+  expect(await (await post("/oauth2/token", { grant_type: "password" })).json()).toEqual({
+    error: "unsupported_grant_type",
+  });
+  older.close();
+});
+
 test("metrics count by route; no log line holds a query, a form, a cookie or what came back", async () => {
   answer = (_req, res) =>
     void res.writeHead(200, { "set-cookie": "c=marker" }).end('{"access_token":"marker"}');

@@ -3,6 +3,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { type Dispatcher, Pool } from "undici";
 import type { Logger } from "../../services/kit/log.ts";
 import { clientNetwork } from "../../services/kit/network/client-network.ts";
+import { wants } from "../http/accept.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { type Problem, problem, unavailable, unreachable, unreadable } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
@@ -13,8 +14,8 @@ import { isPageCookie } from "../pages/kit/cookies.ts";
 import { errorPage } from "../pages/kit/error-page.ts";
 import type { BucketName } from "../routing/routes.ts";
 import { readBounded } from "../upstream/read-bounded.ts";
-import type { Place } from "./metadata.ts";
-import { oauthRefusal } from "./oauth-error.ts";
+import { DEVICE_AUTHORIZATION, DEVICE_GRANT, type Installation } from "./metadata.ts";
+import { oauthError, oauthRefusal } from "./oauth-error.ts";
 
 const MAX_FORM = 16 * 1024;
 const MAX_ANSWER = 256 * 1024;
@@ -24,6 +25,9 @@ const CONNECTIONS = 32;
 
 const TOKEN = "/oauth2/token";
 
+const NO_DEVICES =
+  "This installation lets no devices without a browser in: its provider is Ory Hydra. Use the authorization code flow, or a personal token.";
+
 type Endpoint = { method: "GET" | "POST"; path: string; bucket?: BucketName; cors?: true };
 
 /** What is the provider's on the origin. Pages are the only callers of the first two: no script reads them. */
@@ -32,6 +36,7 @@ const ENDPOINTS: Endpoint[] = [
   { method: "GET", path: "/oauth2/auth/:uid", bucket: "authorizations" },
   { method: "POST", path: TOKEN, bucket: "tokens", cors: true },
   { method: "POST", path: "/oauth2/revoke", bucket: "tokens", cors: true },
+  { method: "POST", path: DEVICE_AUTHORIZATION, bucket: "authorizations", cors: true },
   { method: "GET", path: "/.well-known/jwks.json", cors: true },
 ];
 
@@ -43,7 +48,7 @@ export type ProviderDeps = {
   /** Where the provider's public endpoints are, within the installation. */
   providerUrl: string;
   /** Known once the gateway listens. */
-  place: () => Place;
+  installation: () => Installation;
   limiter: RateLimiter;
   tracing: boolean;
   log: Logger;
@@ -57,14 +62,14 @@ export function registerProviderProxy(
   app: FastifyInstance,
   deps: ProviderDeps,
 ): { close: () => Promise<void> } {
-  const { limiter, place } = deps;
+  const { limiter, installation } = deps;
   const pool = new Pool(deps.providerUrl, { connections: CONNECTIONS });
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     const form = { parseAs: "buffer", bodyLimit: MAX_FORM } as const;
     scope.addContentTypeParser("*", form, (_request, body, done) => done(null, body));
     scope.setErrorHandler((error: FastifyError, request, reply) => {
-      const refusal = error.statusCode === 415 ? notAForm : unreadable(error);
+      const refusal = error.statusCode === 415 ? notAForm : unreadable(error, MAX_FORM);
       if (!refusal) throw error;
       sendResponse(request, reply, refused(request, refusal));
     });
@@ -104,6 +109,8 @@ export function registerProviderProxy(
   async function ask(request: FastifyRequest, path: string, left: AbortSignal): Promise<GatewayResponse> {
     const { method, body } = request;
     if (hasNul(request)) return refused(request, withNul);
+    if (path === DEVICE_AUTHORIZATION && !installation().embedded)
+      return oauthError(400, "unsupported_grant_type", NO_DEVICES);
     const failing = path === TOKEN ? failingSubject(request) : undefined;
     const refusal = failing && overFailures(request, failing);
     if (refusal) return refused(request, refusal);
@@ -117,8 +124,11 @@ export function registerProviderProxy(
     const { statusCode: status } = answered;
     const bytes = await readBounded(answered.body, MAX_ANSWER);
     if (status >= 500) return refused(request, away(`identity provider: it answered ${status}`));
-    if (status === 404 && place().embedded) return refused(request, outdated());
-    if (failing && status >= 400) await limiter.consume("tokenFailures", failing);
+    if (status === 404 && installation().embedded) return refused(request, outdated());
+    if (installation().embedded && isDeviceUnknown(request, status, bytes))
+      return refused(request, outdated());
+    if (failing && status >= 400 && !isWaiting(status, bytes))
+      await limiter.consume("tokenFailures", failing);
     return toResponse(status, answered.headers, bytes, path);
   }
 
@@ -130,7 +140,7 @@ export function registerProviderProxy(
   }
 
   function headersOf(request: FastifyRequest): Record<string, string | string[]> {
-    const { host, protocol } = new URL(place().origin);
+    const { host, protocol } = new URL(installation().origin);
     const headers: Record<string, string | string[]> = {
       host,
       "x-forwarded-host": host,
@@ -152,6 +162,17 @@ export function registerProviderProxy(
   return { close: () => pool.close() };
 }
 
+/** Whether a device is told to ask again: that is no failure. */
+function isWaiting(status: number, bytes: Buffer): boolean {
+  return status === 400 && /"error":"(?:authorization_pending|slow_down)"/.test(bytes.toString());
+}
+
+/** Whether a replica of identity that an upgrade has not reached yet does not know the grant of devices. */
+function isDeviceUnknown({ body }: FastifyRequest, status: number, bytes: Buffer): boolean {
+  if (status !== 400 || !bytes.includes('"unsupported_grant_type"')) return false;
+  return new URLSearchParams(String(body ?? "")).get("grant_type") === DEVICE_GRANT;
+}
+
 /**
  * By whom failing token requests are counted: the application, of one network. Its id is public, so that by the id alone
  * a stranger could keep everybody's copies of it out.
@@ -168,7 +189,7 @@ function failingSubject(request: FastifyRequest): string {
 function refused(request: FastifyRequest, refusal: Problem): GatewayResponse {
   if (request.method === "POST") return oauthRefusal(refusal, request.id);
   const response = errorResponse(refusal, request.id);
-  const toPerson = request.method === "GET" && /\btext\/html\b/.test(request.headers.accept ?? "");
+  const toPerson = request.method === "GET" && wants(request.headers.accept, "text/html");
   return toPerson ? { ...response, ...errorPage(refusal.message) } : response;
 }
 

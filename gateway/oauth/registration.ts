@@ -4,7 +4,7 @@ import type { InternalService } from "../../proto/gen/berth/identity/v1/internal
 import type { Logger } from "../../services/kit/log.ts";
 import { clientNetwork } from "../../services/kit/network/client-network.ts";
 import { clientAddress } from "../http/client-address.ts";
-import { fromClientError } from "../http/problem.ts";
+import { fromClientError, inBytes } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import { beginMeasured, sendResponse } from "../http/send-response.ts";
 import { type RateLimiter, tooManyRequests } from "../limits/rate-limiter.ts";
@@ -14,7 +14,7 @@ import { oauthError } from "./oauth-error.ts";
 const MAX_METADATA = 16 * 1024;
 
 const NO_JSON = "the body has to be a JSON object with Content-Type: application/json, not compressed";
-const TOO_LARGE = `the client metadata is larger than ${MAX_METADATA} bytes`;
+const TOO_LARGE = `the client metadata is larger than ${inBytes(MAX_METADATA)}`;
 const NOT_OFFERED = "client configuration is not offered: register again instead";
 
 export type RegistrationDeps = {

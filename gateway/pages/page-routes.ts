@@ -1,10 +1,14 @@
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { serveFiles, serveText } from "../http/static-text.ts";
-import { billingPages } from "./billing/returned.ts";
+import { accountPages } from "./billing/account.ts";
+import { changePages } from "./billing/changes.ts";
+import { planChangePages } from "./billing/plan-changes.ts";
+import { returnedPages } from "./billing/returned.ts";
 import { type PagesDeps, servePages } from "./kit/serve-pages.ts";
 import { LINK_PAGES, linkDocument } from "./links/link-page.ts";
 import { consentPages } from "./oauth/consent.ts";
+import { devicePages } from "./oauth/device.ts";
 import { loginPages } from "./oauth/login.ts";
 import { oauthErrorPages } from "./oauth/oauth-error.ts";
 import { connectedApplicationsPages } from "./profile/connected-applications.ts";
@@ -19,6 +23,7 @@ const PAGES = [
   ...signInPages,
   ...loginPages,
   ...consentPages,
+  ...devicePages,
   ...oauthErrorPages,
   ...connectedApplicationsPages,
   ...profilePages,
@@ -26,7 +31,10 @@ const PAGES = [
   ...sessionsPages,
   ...invitationsPages,
   ...unsubscribePages,
-  ...billingPages,
+  ...returnedPages,
+  ...accountPages,
+  ...changePages,
+  ...planChangePages,
 ];
 
 /** Paths on the bare origin, and the scripts of `links/` that they serve. */

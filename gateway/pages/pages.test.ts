@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { bringIn } from "../../test/support/door.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
+import { createVisitor, type Sent } from "../testing/visitor.ts";
 
 let platform: TestPlatform;
 let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
@@ -16,42 +17,10 @@ beforeAll(async () => {
 });
 afterAll(() => platform.stop());
 
-type Sent = { fields?: Record<string, string>; headers?: Record<string, string>; at?: string };
-
-/** A browser without a screen: it keeps cookies and sends the form of the page it saw last. */
+/** A visitor, who signs in as the user unless the fields say who else. */
 function visitor() {
-  const cookies = new Map<string, string>();
-  let mark = "";
-  let id = "";
-  const go = async (
-    method: "GET" | "POST",
-    path: string,
-    { fields, headers, at = gateway.origin }: Sent = {},
-  ) => {
-    const cookie = [...cookies].map((pair) => pair.join("=")).join("; ");
-    const response = await fetch(at + path, {
-      method,
-      redirect: "manual",
-      headers: { ...(cookie && { cookie }), ...headers },
-      body: method === "POST" ? new URLSearchParams({ form_mark: mark, form_id: id, ...fields }) : null,
-    });
-    for (const set of response.headers.getSetCookie()) {
-      const [, name, value] = /^([^=]+)=([^;]*)/.exec(set)!;
-      if (value) cookies.set(name!, value);
-      else cookies.delete(name!);
-    }
-    const text = await response.text();
-    mark = /name="form_mark" value="([^"]+)"/.exec(text)?.[1] ?? mark;
-    id = /name="form_id" value="([^"]+)"/.exec(text)?.[1] ?? id;
-    const { status } = response;
-    return { status, text, headers: response.headers, location: response.headers.get("location") };
-  };
-  const signIn = async (more: Sent = {}) => {
-    await go("GET", "/signin", { at: more.at! });
-    const fields = { email: user.email, password: user.password, ...more.fields };
-    return go("POST", "/signin", { ...more, fields });
-  };
-  return { cookies, go, signIn, mark: () => mark };
+  const made = createVisitor(() => gateway.origin);
+  return { ...made, signIn: (more: Sent = {}) => made.signIn(user, more) };
 }
 
 test("every page forbids to be stored, framed, scripted, and to name itself to other sites", async () => {
@@ -65,7 +34,12 @@ test("every page forbids to be stored, framed, scripted, and to name itself to o
     "/profile/invitations",
     "/connected-applications",
   ];
-  for (const path of [...paths, ...own, "/oauth/consent?consent_challenge=x"]) {
+  for (const path of [
+    ...paths,
+    ...own,
+    "/oauth/consent?consent_challenge=x",
+    "/device?user_code=BCDF-GHJK",
+  ]) {
     const { headers, text } = await go("GET", path);
     expect(headers.get("content-type")).toBe("text/html; charset=utf-8");
     expect(headers.get("content-security-policy")).toBe(
@@ -91,6 +65,41 @@ test("who is not signed in signs in first, comes back, and never goes to another
     const signedIn = await signIn({ fields: { return_to: given! } });
     expect([signedIn.status, signedIn.location]).toEqual([303, location]);
   }
+});
+
+test("a device is let in on a page: by its code, to an account that is chosen, as a role that may be given", async () => {
+  const body = new URLSearchParams({ client_id: "berth-cli" });
+  const asked = await fetch(`${gateway.origin}/oauth2/device_authorization`, { method: "POST", body });
+  const { user_code, device_code } = (await asked.json()) as Record<string, string>;
+  const { go, signIn } = visitor();
+  const sent = await go("GET", `/device?user_code=${user_code}`);
+  expect([sent.status, sent.location]).toEqual([
+    303,
+    `/signin?return_to=%2Fdevice%3Fuser_code%3D${user_code}`,
+  ]);
+  await signIn();
+  expect((await go("GET", `/device?user_code=${user_code}`)).text).toContain("This code came with a link.");
+  const unknown = await go("POST", "/device", { fields: { user_code: "BCDF-GHJK" } });
+  expect([unknown.status, unknown.text.includes("This code is unknown")]).toEqual([422, true]);
+  const fields = { user_code: user_code!.toLowerCase() };
+  const shown = await go("POST", "/device", { fields });
+  expect([shown.status, shown.text.includes(user_code!), shown.text.includes("127.0.0.1")]).toEqual([
+    200,
+    true,
+    true,
+  ]);
+  const allow = { ...fields, decision: "allow", role: "editor" };
+  const unchosen = await go("POST", "/device", { fields: allow });
+  expect([unchosen.status, unchosen.text.includes("Choose the account")]).toEqual([422, true]);
+  const above = await go("POST", "/device", { fields: { ...allow, account_id: accountId } });
+  expect([above.status, above.text.includes("cannot grant editor")]).toEqual([403, true]);
+  const given = await go("POST", "/device", { fields: { ...allow, account_id: accountId, role: "reader" } });
+  expect([given.status, given.text.includes("Access granted")]).toEqual([200, true]);
+  const late = await go("POST", "/device", { fields: { ...fields, decision: "deny" } });
+  expect(late.status).toBe(422);
+  const poll = { grant_type: "urn:ietf:params:oauth:grant-type:device_code", client_id: "berth-cli" };
+  const form = new URLSearchParams({ ...poll, device_code: device_code! });
+  expect((await fetch(`${gateway.origin}/oauth2/token`, { method: "POST", body: form })).status).toBe(200);
 });
 
 test("a wrong password is a sentence, and the e-mail stays filled in", async () => {
@@ -239,10 +248,10 @@ test("the error page shows errors that it knows, and nothing of what else a link
   const { go } = visitor();
   const said = "Call 555-0100 to keep your account";
   for (const [error, shown] of [
-    ["invalid_target", "asked for access to something that is not this Berth"],
-    ["<b>", "cannot be connected like this"],
-    ["account_locked", "cannot be connected like this"],
-    ["constructor", "cannot be connected like this"],
+    ["invalid_target", "asked for access to a different server"],
+    ["<b>", "could not be connected"],
+    ["account_locked", "could not be connected"],
+    ["constructor", "could not be connected"],
   ] as const) {
     const { status, text } = await go(
       "GET",

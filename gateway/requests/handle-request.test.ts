@@ -13,7 +13,7 @@ afterAll(() => recorded.platform.stop());
 describe("what arrives at a service", () => {
   test("path, query and body become one message, with the caller, role and request id", async () => {
     const headers = { "x-request-id": "abc-1" };
-    const name = "A%2FB c/é";
+    const name = "env_A%2FB c/é";
     const path = `${recorded.P}/environments/${encodeURIComponent(name)}/variables`;
     const answer = await recorded.call("POST", path, ' { "name" : "KEY", "value": "ü \\u00e9" } ', {
       headers,

@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { parse as parseQuery } from "node:querystring";
 import { type DescField, ScalarType } from "@bufbuild/protobuf";
-import type { Detail } from "../../services/kit/rpc/errors.ts";
 import { findExcess, MAX_DEPTH } from "../../services/kit/rpc/json-bounds.ts";
+import type { Detail } from "../../services/kit/rpc/refusals.ts";
 import { MAX_FOUND } from "../../services/kit/rpc/violations.ts";
 import { type Problem, problem, validationFailed } from "../http/problem.ts";
 import { checkMembers, checkOf, isObject, unknownField } from "../routing/json-shape.ts";

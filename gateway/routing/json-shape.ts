@@ -1,7 +1,7 @@
 import { type DescField, type DescMessage, getOption, ScalarType } from "@bufbuild/protobuf";
 import { distance } from "fastest-levenshtein";
 import { too_large } from "../../proto/gen/berth/options/v1/options_pb.ts";
-import type { Detail } from "../../services/kit/rpc/errors.ts";
+import type { Detail } from "../../services/kit/rpc/refusals.ts";
 import { MAX_FOUND } from "../../services/kit/rpc/violations.ts";
 import { wrongTime } from "./timestamps.ts";
 

@@ -13,10 +13,11 @@ import { unboundedIn } from "../../services/kit/rpc/json-bounds.ts";
 import { published, type Upstream } from "../upstreams.ts";
 import { type Follow, followOf, RESUME_MEMBER } from "./follow.ts";
 import { type Members, membersOf } from "./json-shape.ts";
+import { type Table, tableOf } from "./table.ts";
 
 /** What is limited apart (docs/conventions.md#rate-limits): a route's own, and those of the OAuth protocol. */
 export const buckets = [
-  ...(["reads", "writes", "reveals", "batches", "decisions", "newTokens"] as const),
+  ...(["reads", "writes", "reveals", "setReveals", "batches", "decisions", "newTokens"] as const),
   ...(["loginRequests", "signIns", "passwordResets", "links", "unsubscriptions", "authorizations"] as const),
   ...(["tokens", "tokenFailures", "registrations", "registrationsDaily"] as const),
 ];
@@ -44,6 +45,8 @@ export type Route = {
   usersOnly: boolean;
   /** The role in the path's account that the caller needs. */
   needs: RoleName | undefined;
+  /** The role that a machine needs there, if it is another. */
+  machineNeeds: RoleName | undefined;
   bucket: BucketName;
   success: number;
   /** Whether the REST body is a member of the response: the one that is set of a oneof, or the `response_body`. */
@@ -56,6 +59,8 @@ export type Route = {
   revokes: boolean;
   /** Of a server-streaming method: how its messages become events. It may share its path with a unary one. */
   follow: Follow | undefined;
+  /** What it answers as `text/csv`. */
+  table: Table | undefined;
   /** The GET of the innermost resource that the path names below the account; its 404 comes before any 422. */
   named: Route | undefined;
 };
@@ -115,7 +120,7 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
   const follow = followOf(rpc);
   if (follow) inPath.add(RESUME_MEMBER);
   const members = rpc.input.fields.filter(({ jsonName }) => !inPath.has(jsonName));
-  const needs = requiredRole(rules);
+  const [needs, machineNeeds] = [requiredRole(rules), requiredRole(rules, "machine")];
   checkBindings(rpc, bindings, members);
   const [unbounded] = unboundedIn(rpc.input);
   if (unbounded) throw new Error(`${nameOf(rpc)}: ${unbounded} needs max_items or max_pairs`);
@@ -132,6 +137,7 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
     isPublic: rules.role === Role.PUBLIC,
     usersOnly: rules.actor === Actor.USER,
     needs,
+    machineNeeds: machineNeeds === needs ? undefined : machineNeeds,
     bucket: bucketOf(rpc, rules, method),
     success: rules.success || (rpc.output.typeName === "google.protobuf.Empty" ? 204 : 200),
     unwrap: isOneof(rpc.output) || getOption(rpc, http).responseBody !== "",
@@ -140,6 +146,7 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
     maxBody: maxBodyOf(rules),
     revokes: upstream === "identity" && ["DELETE", "PATCH", "PUT"].includes(method),
     follow,
+    table: tableOf(rpc, rules.csv),
     named: undefined,
   }));
 }
@@ -181,6 +188,7 @@ function queryMembersOf(method: string, members: DescField[]): Map<string, DescF
 
 const OWN_BUCKETS: Partial<Record<Bucket, BucketName>> = {
   [Bucket.REVEAL]: "reveals",
+  [Bucket.SET_REVEAL]: "setReveals",
   [Bucket.BATCH]: "batches",
   [Bucket.DECISION]: "decisions",
   [Bucket.NEW_TOKEN]: "newTokens",

@@ -29,7 +29,8 @@ export function createEnvelopeDecoder(): (chunk: Buffer) => Envelope[] {
       });
       bytes = bytes.subarray(HEAD_BYTES + length);
     }
-    rest = bytes;
+    // A copy: what was read keeps the whole of its memory as long as any part of it.
+    rest = Buffer.from(bytes);
     return found;
   };
 }

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Gauge } from "prom-client";
 import type { Logger } from "../../services/kit/log.ts";
+import { flush, writeTogether } from "../../services/kit/rpc/write-together.ts";
 import type { Exchange } from "../auth/exchange.ts";
 import { CORS_HEADERS, corsLines } from "../http/cors.ts";
 import { fromConnectError, type Problem, unreachable } from "../http/problem.ts";
@@ -99,7 +100,7 @@ export class EventStream {
 
   #write(text: string): void {
     const { raw } = this.#options.reply;
-    if (text !== "" && !raw.writableEnded && !raw.write(text)) this.dispatch({ type: "bufferFull" });
+    if (text !== "" && !raw.writableEnded && !writeTogether(raw, text)) this.dispatch({ type: "bufferFull" });
   }
 
   #pause(): void {
@@ -111,6 +112,7 @@ export class EventStream {
     const { request, reply, log } = this.#options;
     this.#call?.cancel();
     if (problem?.cause) log.warn({ cause: problem.cause, requestId: request.id }, "a stream broke off");
+    flush(reply.raw);
     if (!reply.raw.destroyed && !reply.raw.writableEnded) reply.raw.end(finalEvent(problem, request.id));
   }
 

@@ -21,19 +21,3 @@ export function finalEvent(problem: Problem | undefined, requestId: string): str
 function reconnectHint(): string {
   return `retry: ${500 + Math.floor(Math.random() * 1_500)}\n\n`;
 }
-
-/** Returns whether an Accept header asks for events rather than for JSON. */
-export function wantsEvents(accept: string | undefined): boolean {
-  if (!accept?.includes("text/event-stream")) return false;
-  const weight = (type: string) => {
-    for (const range of accept.split(",")) {
-      const [name, ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
-      if (name !== type) continue;
-      const q = parameters.find((parameter) => parameter.startsWith("q="));
-      return q === undefined ? 1 : Number(q.slice(2)) || 0;
-    }
-    return 0;
-  };
-  const events = weight("text/event-stream");
-  return events > 0 && events >= weight("application/json");
-}

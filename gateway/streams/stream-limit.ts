@@ -25,7 +25,7 @@ export function createStreamSlots(options: { limit: number; pool: Pool; log: Log
   const countOwn = (who: string) => [...held].filter((slot) => slot.who === who).length;
 
   function countAlone(error: unknown): void {
-    if (!storeUnreachable) log.warn({ err: error }, "streams are counted by this gateway alone");
+    if (!storeUnreachable) log.warn({ err: error }, "this gateway counts streams on its own");
     storeUnreachable = true;
   }
 

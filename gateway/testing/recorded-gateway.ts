@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { ServiceSchema } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
-import { conflict, notFound } from "../../services/kit/rpc/errors.ts";
 import { who } from "../../services/kit/rpc/interceptor.ts";
+import { conflict, notFound } from "../../services/kit/rpc/refusals.ts";
 import { type Stubs, testPlatform } from "./test-platform.ts";
 
 /** What a service behind the gateway was asked. */
@@ -73,6 +73,12 @@ function recordingStubs(asked: RecordedCall[]): Stubs {
         return create(ServiceSchema, { name: "web" });
       },
       createService: (request) => create(ServiceSchema, { name: request.name }),
+    },
+    billing: {
+      getStatement: ({ month }) => {
+        if (month !== "2026-10") throw notFound("statement");
+        return { month, lines: [{ kind: "service", description: "web, of shop", amountUsd: 1e-7 }] };
+      },
     },
     deployments: {
       deployFromArchive: (request) =>

@@ -1,4 +1,5 @@
 import type { ServiceImpl } from "@connectrpc/connect";
+import { BillingService } from "../../proto/gen/berth/billing/v1/billing_pb.ts";
 import { InternalService as BillingInternal } from "../../proto/gen/berth/billing/v1/internal_pb.ts";
 import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
@@ -19,6 +20,7 @@ export type Stubs = {
   variables?: Partial<ServiceImpl<typeof VariablesService>>;
   catalog?: Partial<ServiceImpl<typeof CatalogService>>;
   deployments?: Partial<ServiceImpl<typeof DeploymentService>>;
+  billing?: Partial<ServiceImpl<typeof BillingService>>;
   /** What billing does with webhooks. */
   webhooks?: Partial<ServiceImpl<typeof BillingInternal>>;
   /** Requests at the deployer that are not RPCs. */
@@ -66,7 +68,10 @@ export async function testPlatform(
   });
   const billing = await serve({
     ...kit,
-    routes: (router) => router.service(BillingInternal, stubs.webhooks ?? {}),
+    routes: (router) => {
+      router.service(BillingService, stubs.billing ?? {});
+      router.service(BillingInternal, stubs.webhooks ?? {});
+    },
   });
   const gatewayEnv: Record<string, string> = {
     NATS_URL: nats.url,

@@ -46,6 +46,26 @@ describe("what comes back", () => {
     expect(answer.text).not.toContain("secret sentence");
   });
 
+  test("a list as a table for who asks for one, and every refusal as JSON", async () => {
+    const { A, call } = recorded;
+    const asking = (accept: string, month = "2026-10") =>
+      call("GET", `${A}/statements/${month}`, undefined, { headers: { accept } });
+    const json = await asking("application/json, text/csv;q=0.9, */*");
+    expect(json.body).toMatchObject({ month: "2026-10", lines: [{ kind: "service" }] });
+    const csv = await asking("text/csv");
+    expect(csv.headers.get("content-type")).toBe("text/csv; charset=utf-8; header=present");
+    const [header, line, end] = csv.text.split("\r\n");
+    expect(header).toMatch(/^periodStart,periodEnd,kind,description,.*,amountUsd$/);
+    expect(line).toBe(',,service,"web, of shop",,,,,,,0.0000001');
+    expect(end).toBe("");
+    expect(refusalOf(await asking("text/csv", "2026-09"))).toBe("404 not_found");
+    // Elsewhere there is no table.
+    const other = await call("GET", `${recorded.S}/resolved-variables`, undefined, {
+      headers: { accept: "text/csv" },
+    });
+    expect(other.body).toEqual({ data: [], dangling: [] });
+  });
+
   test("HEAD answers like GET without the body", async () => {
     const answer = await recorded.call("HEAD", `${recorded.S}/resolved-variables`);
     expect([answer.status, answer.headers.get("etag"), answer.text]).toEqual([200, ETAG, ""]);

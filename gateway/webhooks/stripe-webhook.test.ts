@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { refuse } from "../../services/kit/rpc/errors.ts";
+import { refuse } from "../../services/kit/rpc/refusals.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 
 let platform: TestPlatform;

@@ -1,7 +1,14 @@
 import { DEFAULT_ORIGIN } from "../kit/mail/mail.ts";
 import { planFields } from "../kit/plans.ts";
 import { SERVICE_CONNECTIONS } from "../kit/postgres/connection.ts";
-import { ConfigError, type ConfigOf, optionalUrl, serviceFields, url } from "../kit/process/config.ts";
+import {
+  ConfigError,
+  type ConfigOf,
+  integer,
+  optionalUrl,
+  serviceFields,
+  url,
+} from "../kit/process/config.ts";
 import { stripeFields } from "./stripe/stripe-config.ts";
 
 const web = ["http", "https"] as const;
@@ -17,8 +24,10 @@ export const fields = {
   deployerUrl: url("DEPLOYER_URL", web),
   /** The origin to which the payment provider's pages lead back. */
   publicOrigin: optionalUrl("PUBLIC_ORIGIN", web),
-  /** The plan of an account that was never subscribed. */
-  defaultTier: planFields.defaultTier,
+  /** What plans allow, and the plan of an account that was never subscribed. */
+  ...planFields,
+  /** How many days services run on that no plan pays for (docs/billing.md#after-a-plan-ends). */
+  graceDays: integer("PLAN_GRACE_DAYS", { max: 365, fallback: 7 }),
   ...stripeFields,
 };
 

@@ -7,34 +7,45 @@ import { createPool } from "../kit/postgres/db.ts";
 import { main, type Running } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { createAccountLock } from "./accounts/account-lock.ts";
-import { createMembers } from "./accounts/members.ts";
+import { requireOwnDatabase } from "./accounts/installation.ts";
 import { createPortal } from "./accounts/open-portal.ts";
+import { createReadMembers } from "./accounts/read-members.ts";
 import { findAccount } from "./accounts/sql.ts";
-import { billingService } from "./billing-service.ts";
+import { billingService } from "./api/billing-service.ts";
+import { createUsageReads } from "./api/compute-usage.ts";
+import { internalService } from "./api/internal-service.ts";
+import { createSpendLimits } from "./api/spend-limits.ts";
 import { createCancel } from "./cancellation/cancel.ts";
-import { createCarryOn } from "./cancellation/carry-on.ts";
-import { createPaymentSync } from "./cancellation/failed-refunds.ts";
+import { createResumeCancellation } from "./cancellation/steps/resume-cancellation.ts";
 import { startCancellations } from "./cancellation/worker.ts";
-import { createPriceId } from "./catalog/price-ids.ts";
-import { startSeeding } from "./catalog/seeding.ts";
+import { createCheckout } from "./checkout/open-checkout.ts";
+import { createPreviewCheckout } from "./checkout/preview-checkout.ts";
 import { type Config, fields, LOCKS, pagesOf } from "./config.ts";
 import { createCoupons } from "./coupons/coupons.ts";
+import { watchDisputes } from "./disputes/metrics.ts";
+import { memberHandlers } from "./events.ts";
 import { startMetering } from "./metering/report-periods.ts";
+import { createChangePlan } from "./plan-change/change-plan.ts";
+import { createMakeChange } from "./plan-change/make-change.ts";
+import { startPlanChanges } from "./plan-change/worker.ts";
+import { createPriceId } from "./pricing/price-ids.ts";
+import { startSeeding } from "./pricing/seeding.ts";
 import { createAdjustSeats } from "./seats/adjust-seats.ts";
-import { memberHandlers } from "./seats/handlers.ts";
-import { findSubscribedCustomer } from "./seats/sql.ts";
+import { createStatementReads } from "./statements/read-statements.ts";
 import { createProvider } from "./stripe/provider.ts";
-import { createCheckout } from "./subscription/checkout.ts";
-import { LIVE } from "./subscription/sql.ts";
-import { createSync } from "./subscription/sync.ts";
+import { startSuspensions } from "./suspension/check-accounts.ts";
+import { createPaymentSync } from "./sync/payment-sync.ts";
+import { createSync } from "./sync/sync.ts";
+import { owedNow } from "./usage/closing/owed.ts";
 import { usageHandlers } from "./usage/ledger/handlers.ts";
 import { createNames } from "./usage/ledger/names.ts";
 import type { TierOf } from "./usage/read-usage.ts";
-import { createUsageReads } from "./usage/usage-service.ts";
 import { startUsageTasks } from "./usage/usage-tasks.ts";
 import { startInbox } from "./webhook/inbox.ts";
 import { createIntake } from "./webhook/intake.ts";
 import { startReconciler } from "./webhook/reconcile.ts";
+
+const DAY_SECONDS = 86_400;
 
 /**
  * Starts billing: what accounts are on, use and pay, and what the payment provider reports. `now` is the clock of periods
@@ -45,18 +56,26 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
   return startService(options, async ({ pool, cursors, client }) => {
     const pages = pagesOf(config);
     const provider = createProvider(config, log);
+    if (provider.configured) await requireOwnDatabase(pool, provider);
     const locks = createPool(config.databaseUrl, { name: "billing locks", max: LOCKS, timeouts: config });
-    const lock = createAccountLock(locks);
+    const lock = createAccountLock(locks, provider);
     const priceId = createPriceId(provider);
-    const members = createMembers(client(IdentityInternal, config.identityUrl));
-    const adjustSeats = createAdjustSeats({ pool, provider, priceId, members });
-    const { sync, syncLocked } = createSync({ pool, provider, lock, priceId, members, adjustSeats, now });
-    const syncAny = createPaymentSync({ pool, provider, sync, log });
-    const carryOn = createCarryOn({ pool, provider, log, clock: now });
-    const cancel = createCancel({ pool, provider, lock, syncLocked, carryOn, log });
+    const readMembers = createReadMembers(client(IdentityInternal, config.identityUrl));
+    const adjustSeats = createAdjustSeats({ pool, provider, priceId, readMembers });
+    const { sync, syncLocked } = createSync({ pool, provider, lock, priceId, readMembers, adjustSeats, now });
+    const syncPayment = createPaymentSync({ pool, provider, sync, lock, now, log });
+    const resumeCancellation = createResumeCancellation({ pool, provider, log });
+    const cancel = createCancel({ pool, provider, lock, syncLocked, resumeCancellation, log });
     const tierOf: TierOf = async (db, accountId) =>
       (await findAccount(db, accountId)).tier ?? config.defaultTier;
+    const makeChange = createMakeChange({ pool, provider, priceId });
+    const planChanges = createChangePlan({
+      ...{ pool, provider, lock, priceId, readMembers, plans: config },
+      ...{ makeChange, syncLocked, log },
+    });
     const usage = createUsageReads({ pool, cursors, tierOf, now });
+    const spendLimits = createSpendLimits({ pool, tierOf, now });
+    const statements = createStatementReads({ pool, cursors });
     const names = createNames(pool, client(DeployerInternal, config.deployerUrl));
     const coupons = createCoupons({ pool, provider, lock, now, log });
     const openCheckout = createCheckout({
@@ -64,10 +83,14 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       provider,
       lock,
       priceId,
-      members,
+      readMembers,
       coupons,
       pages,
       now,
+    });
+    const previewCheckout = createPreviewCheckout({
+      ...{ pool, provider, priceId, readMembers, coupons },
+      findOwed: (accountId) => owedNow(pool, accountId, Math.floor(now() / 1_000)),
     });
     const openPortal = createPortal({ pool, provider, returnUrl: pages.portalClosed });
     let wake = () => {};
@@ -75,34 +98,39 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     const receive = createIntake({ pool, provider, secrets, stored: () => wake(), log });
     return {
       routes(router) {
-        const handlers = { pool, openCheckout, openPortal, cancel, usage, coupons, now };
+        const reads = { usage, statements, cursors, spendLimits };
+        const checkout = { openCheckout, previewCheckout };
+        const handlers = {
+          pool,
+          provider,
+          ...checkout,
+          openPortal,
+          cancel,
+          ...planChanges,
+          ...reads,
+          coupons,
+        };
         router.service(BillingService, billingService(handlers));
-        router.service(InternalService, {
-          async receiveWebhook({ payload, signature }) {
-            await receive(payload, signature);
-            return {};
-          },
-          async findSubscription({ accountId }) {
-            const { directAgreement } = await findAccount(pool, accountId);
-            return {
-              subscribed:
-                directAgreement || (await findSubscribedCustomer(pool, accountId, LIVE)) !== undefined,
-            };
-          },
-        });
+        router.service(InternalService, internalService({ pool, receive }));
       },
       consumers: [
         { name: "billing-deployer", from: "deployer", handlers: usageHandlers({ names, now }) },
         { name: "billing-identity", from: "identity", handlers: memberHandlers },
       ],
       background() {
-        const tasks: Running[] = [startUsageTasks({ pool, log, tierOf, now })];
+        const graceSeconds = config.graceDays * DAY_SECONDS;
+        const tasks: Running[] = [
+          startUsageTasks({ pool, log, tierOf, now, quotas: config.planQuotas === "on" }),
+          startSuspensions({ pool, log, graceSeconds, now }),
+        ];
         if (provider.configured) {
-          const inbox = startInbox({ pool, sync: syncAny, log });
+          watchDisputes(pool);
+          const inbox = startInbox({ pool, sync, syncPayment, log });
           wake = inbox.wake;
           tasks.push(
             inbox,
-            startCancellations({ pool, provider, lock, carryOn, log }),
+            startCancellations({ pool, lock, resumeCancellation, log }),
+            startPlanChanges({ pool, lock, makeChange, log }),
             startReconciler({ pool, provider, log, now, stored: inbox.wake }),
             startMetering({ pool, provider, log, now }),
             startSeeding({ provider, log }),

@@ -3,8 +3,8 @@ import { createPool, type Pool, transaction } from "../kit/postgres/db.ts";
 import { requireSchema } from "../kit/postgres/migrate.ts";
 import { type Done, runCommand } from "../kit/process/command.ts";
 import { readConfig, url } from "../kit/process/config.ts";
-import { reportRefund } from "./cancellation/carry-on.ts";
-import { listReviews, type Review, settleReview } from "./cancellation/sql.ts";
+import { decideReview, listReviews, type Review } from "./cancellation/sql.ts";
+import { reportRefund } from "./cancellation/steps/report-refund.ts";
 
 const USAGE = "Usage: npm run refunds -- list | release SUBSCRIPTION | deny SUBSCRIPTION\n";
 
@@ -15,15 +15,15 @@ export async function refunds(pool: Pool, [command, subscription, ...more]: stri
   const step = command === "release" ? "ended" : command === "deny" ? "denied" : undefined;
   if (!step || !subscription || more.length > 0) return { output: USAGE, exitCode: 2 };
   const settled = await transaction(pool, async (tx) => {
-    const found = await settleReview(tx, subscription, step);
+    const found = await decideReview(tx, subscription, step);
     if (found && step === "denied") await reportRefund(tx, found, "denied");
     return found !== undefined;
   });
   if (!settled) return { output: `No refund of ${subscription} is under review.\n`, exitCode: 1 };
   const output =
     step === "ended"
-      ? `The refund of ${subscription} is made as soon as billing runs.\n`
-      : `The refund of ${subscription} is denied. The account's owners are told.\n`;
+      ? `The refund of ${subscription} will be made as soon as billing is running.\n`
+      : `The refund of ${subscription} is denied. The owners of the account are notified.\n`;
   return { output, exitCode: 0 };
 }
 

@@ -3,8 +3,11 @@ table accounts
   tier text
   tier_revision bigint not null default 0
   direct_agreement boolean not null default false
+  agreement_until timestamp with time zone
   constraint accounts_pkey PRIMARY KEY (id)
   constraint accounts_tier_check CHECK ((tier = ANY (ARRAY['free'::text, 'pro'::text, 'team'::text, 'enterprise'::text])))
+  CREATE TRIGGER account_tier_changed AFTER UPDATE OF tier ON accounts FOR EACH ROW WHEN (((old.tier IS DISTINCT FROM new.tier) AND (new.tier IS NOT NULL))) EXECUTE FUNCTION tier_changed()
+  CREATE TRIGGER account_tier_set AFTER INSERT ON accounts FOR EACH ROW WHEN ((new.tier IS NOT NULL)) EXECUTE FUNCTION tier_changed()
 table adjustments
   id bigint not null identity
   account_id text not null
@@ -14,7 +17,7 @@ table adjustments
   reason text not null
   written_off boolean not null default false
   constraint adjustments_pkey PRIMARY KEY (id)
-  constraint adjustments_reason_check CHECK ((reason = ANY (ARRAY['late_usage'::text, 'carried'::text, 'invoiced'::text])))
+  constraint adjustments_reason_check CHECK ((reason = ANY (ARRAY['late_usage'::text, 'carried'::text, 'invoiced'::text, 'grace'::text, 'uninvoiced'::text])))
   CREATE INDEX adjustments_account ON adjustments USING btree (account_id, at)
 table cancellations
   subscription_id text not null
@@ -30,7 +33,7 @@ table cancellations
   constraint cancellations_kind_check CHECK ((kind = ANY (ARRAY['annual'::text, 'unpaid'::text, 'duplicate'::text])))
   constraint cancellations_pkey PRIMARY KEY (subscription_id)
   constraint cancellations_refund_status_check CHECK ((refund_status = ANY (ARRAY['under_review'::text, 'refunded'::text, 'denied'::text])))
-  constraint cancellations_step_check CHECK ((step = ANY (ARRAY['asked'::text, 'uncertain'::text, 'ended'::text, 'refunding'::text, 'review'::text, 'done'::text, 'denied'::text])))
+  constraint cancellations_step_check CHECK ((step = ANY (ARRAY['asked'::text, 'uncertain'::text, 'ended'::text, 'refunding'::text, 'review'::text, 'disputed'::text, 'done'::text, 'denied'::text])))
   CREATE INDEX cancellations_due ON cancellations USING btree (next_at) WHERE (step = ANY (ARRAY['asked'::text, 'uncertain'::text, 'ended'::text, 'refunding'::text]))
 table compute_periods
   account_id text not null
@@ -44,6 +47,22 @@ table customers
   customer_id text not null
   constraint customers_customer_id_key UNIQUE (customer_id)
   constraint customers_pkey PRIMARY KEY (account_id)
+table disputes
+  id text not null
+  account_id text not null
+  subscription_id text
+  invoice_id text not null
+  payment_id text not null
+  outcome text not null
+  unanswered boolean not null
+  respond_by timestamp with time zone
+  amount_cents bigint not null
+  reason text not null
+  created_at timestamp with time zone not null
+  constraint disputes_outcome_check CHECK ((outcome = ANY (ARRAY['inquiry'::text, 'open'::text, 'won'::text, 'lost'::text])))
+  constraint disputes_pkey PRIMARY KEY (id)
+  CREATE INDEX disputes_invoice ON disputes USING btree (invoice_id)
+  CREATE INDEX disputes_undecided ON disputes USING btree (payment_id) WHERE (outcome = ANY (ARRAY['inquiry'::text, 'open'::text]))
 table due_customers
   customer_id text not null
   revision bigint not null default nextval('due_customers_revision_seq'::regclass)
@@ -53,6 +72,15 @@ table due_customers
   leased_until timestamp with time zone
   constraint due_customers_pkey PRIMARY KEY (customer_id)
   CREATE INDEX due_customers_next ON due_customers USING btree (next_at)
+table due_payments
+  payment_id text not null
+  revision bigint not null default nextval('due_payments_revision_seq'::regclass)
+  since timestamp with time zone not null default now()
+  attempts integer not null default 0
+  next_at timestamp with time zone not null default now()
+  leased_until timestamp with time zone
+  constraint due_payments_pkey PRIMARY KEY (payment_id)
+  CREATE INDEX due_payments_next ON due_payments USING btree (next_at)
 table failed_refunds
   id text not null
   at timestamp with time zone not null default now()
@@ -69,6 +97,11 @@ table inbox_tries
   tries integer not null
   at timestamp with time zone not null default now()
   constraint inbox_tries_pkey PRIMARY KEY (consumer, event_id)
+table installation
+  singleton boolean not null default true
+  name text not null
+  constraint installation_pkey PRIMARY KEY (singleton)
+  constraint installation_singleton_check CHECK (singleton)
 table invoices
   id text not null
   account_id text not null
@@ -85,6 +118,9 @@ table invoices
   paid jsonb
   attempts integer not null default 0
   action_required boolean not null default false
+  number text
+  tax_cents bigint not null default 0
+  pays_plan boolean
   constraint invoices_kind_check CHECK ((kind = ANY (ARRAY['subscription'::text, 'compute'::text, 'proration'::text, 'manual'::text])))
   constraint invoices_pkey PRIMARY KEY (id)
   constraint invoices_status_check CHECK ((status = ANY (ARRAY['open'::text, 'paid'::text, 'void'::text, 'uncollectible'::text])))
@@ -110,6 +146,8 @@ table metered_periods
   invoice_id text
   invoiced_cents bigint
   compared boolean not null default false
+  tax_cents bigint
+  carried boolean not null default false
   constraint metered_periods_pkey PRIMARY KEY (subscription_id, started_at)
   CREATE INDEX metered_periods_invoiced ON metered_periods USING btree (invoice_id) WHERE (NOT compared)
   CREATE INDEX metered_periods_next ON metered_periods USING btree (next_at)
@@ -134,6 +172,7 @@ table paid_seats
   subscription_id text not null
   until timestamp with time zone not null
   quantity integer not null
+  tier text
   constraint paid_seats_pkey PRIMARY KEY (subscription_id)
 table pending_coupons
   account_id text not null
@@ -155,7 +194,25 @@ table period_statements
   due_cents bigint not null
   lines jsonb not null
   frozen_at timestamp with time zone not null
+  credit_cents bigint
   constraint period_statements_pkey PRIMARY KEY (account_id, started_at, ended_at, billed)
+table plan_changes
+  id text not null
+  account_id text not null
+  subscription_id text not null
+  kind text not null
+  tier text not null
+  cadence text not null
+  seats integer not null
+  charged_from timestamp with time zone not null
+  requested_by jsonb not null
+  step text not null default 'asked'::text
+  asked_at timestamp with time zone not null default now()
+  attempts integer not null default 0
+  next_at timestamp with time zone not null
+  constraint plan_changes_pkey PRIMARY KEY (id)
+  CREATE INDEX plan_changes_next ON plan_changes USING btree (next_at) WHERE (step = ANY (ARRAY['asked'::text, 'uncertain'::text]))
+  CREATE UNIQUE INDEX plan_changes_open ON plan_changes USING btree (subscription_id) WHERE (step = ANY (ARRAY['asked'::text, 'uncertain'::text]))
 table provider_attempts
   name text not null
   attempt integer not null
@@ -166,12 +223,20 @@ table reconciliations
   next_at timestamp with time zone not null default '-infinity'::timestamp with time zone
   constraint reconciliations_name_check CHECK ((name = ANY (ARRAY['events'::text, 'customers'::text])))
   constraint reconciliations_pkey PRIMARY KEY (name)
+table redeemed_codes
+  account_id text not null
+  promotion_code_id text not null
+  started_at timestamp with time zone not null
+  used boolean not null default false
+  constraint redeemed_codes_pkey PRIMARY KEY (account_id, promotion_code_id)
 table refunds
   subscription_id text not null
   invoice_id text not null
   amount_cents bigint not null
   cash_cents bigint not null
   credit_note_id text
+  lines jsonb
+  tax_cents bigint not null default 0
   constraint refunds_pkey PRIMARY KEY (subscription_id, invoice_id)
   constraint refunds_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES cancellations(subscription_id) ON DELETE CASCADE
 table schema_migrations
@@ -183,12 +248,25 @@ table seat_checks
   account_id text not null
   revision bigint not null default nextval('seat_checks_revision_seq'::regclass)
   constraint seat_checks_pkey PRIMARY KEY (account_id)
+table spend_limit_alerts
+  account_id text not null
+  period_start timestamp with time zone not null
+  limit_cents bigint not null
+  percent integer not null
+  at timestamp with time zone not null
+  constraint spend_limit_alerts_pkey PRIMARY KEY (account_id, period_start, limit_cents, percent)
+table spend_limits
+  account_id text not null
+  limit_cents bigint not null
+  constraint spend_limits_limit_cents_check CHECK ((limit_cents > 0))
+  constraint spend_limits_pkey PRIMARY KEY (account_id)
 table stripe_events
   id text not null
   type text not null
   created timestamp with time zone not null
   customer_id text
   received_at timestamp with time zone not null default now()
+  payment_id text
   constraint stripe_events_pkey PRIMARY KEY (id)
   CREATE INDEX stripe_events_received ON stripe_events USING btree (received_at)
 table subscriptions
@@ -208,9 +286,26 @@ table subscriptions
   payment_method jsonb
   expiring_card text
   superseded_prices text
+  end_announced boolean not null default false
+  pending jsonb
   constraint subscriptions_cadence_check CHECK ((cadence = ANY (ARRAY['monthly'::text, 'annual'::text])))
   constraint subscriptions_pkey PRIMARY KEY (id)
   CREATE INDEX subscriptions_account ON subscriptions USING btree (account_id, created_at DESC)
+table suspensions
+  account_id text not null
+  needs_plan boolean not null default false
+  grace_from timestamp with time zone
+  grace_until timestamp with time zone
+  stages integer not null default 0
+  limit_until timestamp with time zone
+  reason text
+  revision bigint not null default 0
+  changed_at timestamp with time zone
+  announced_at timestamp with time zone
+  check_at timestamp with time zone not null default '-infinity'::timestamp with time zone
+  constraint suspensions_pkey PRIMARY KEY (account_id)
+  constraint suspensions_reason_check CHECK ((reason = ANY (ARRAY['free_plan'::text, 'spend_limit'::text])))
+  CREATE INDEX suspensions_check ON suspensions USING btree (check_at)
 table usage_accounts
   account_id text not null
   frozen_until timestamp with time zone not null

@@ -1,25 +1,32 @@
-import { causeOf } from "../kit/rpc/errors.ts";
+import { causeOf } from "../kit/failures.ts";
 import { defineTask } from "../kit/tasks/task.ts";
 
-const STRIPE = "billing, where Stripe is set up";
+const STRIPE = "billing, if Stripe is configured";
 
 export const FREEZE_PERIODS = defineTask({
   name: "freeze-periods",
-  does: "Freezes what was used in periods that are over.",
+  does: "Freezes the usage of periods that have ended.",
   everyMs: 1_000,
   atOnce: true,
 });
 
 export const ALERT_SPEND = defineTask({
   name: "alert-spend",
-  does: "Announces accounts whose usage has reached a threshold of their plan.",
+  does: "Sends an alert for accounts whose usage has reached a threshold of their budget.",
+  everyMs: 1_000,
+  atOnce: true,
+});
+
+export const SUSPEND_SERVICES = defineTask({
+  name: "suspend-services",
+  does: "Begins and ends grace periods, and says whose services beyond the allowance are stopped.",
   everyMs: 1_000,
   atOnce: true,
 });
 
 export const READ_CUSTOMERS = defineTask({
   name: "read-customers",
-  does: "Reads customers from Stripe that have changed, and retries those that could not be read.",
+  does: "Reads changed customers from Stripe, and retries those that could not be read.",
   everyMs: 1_000,
   atOnce: true,
   where: STRIPE,
@@ -27,21 +34,28 @@ export const READ_CUSTOMERS = defineTask({
 
 export const RENEW_LEASES = defineTask({
   name: "renew-leases",
-  does: "Prolongs the leases of the customers that are being read.",
+  does: "Renews the leases of the customers that are being read.",
   everyMs: 5_000,
   where: STRIPE,
 });
 
-export const CARRY_CANCELLATIONS_ON = defineTask({
-  name: "carry-cancellations-on",
-  does: "Resumes cancellations that a killed process or an outage of Stripe interrupted.",
+export const RESUME_CANCELLATIONS = defineTask({
+  name: "resume-cancellations",
+  does: "Resumes cancellations that a crash or an outage of Stripe interrupted.",
+  everyMs: 1_000,
+  where: STRIPE,
+});
+
+export const RESUME_PLAN_CHANGES = defineTask({
+  name: "resume-plan-changes",
+  does: "Resumes changes of plans that a crash or an outage of Stripe interrupted.",
   everyMs: 1_000,
   where: STRIPE,
 });
 
 export const RECONCILE = defineTask({
   name: "reconcile",
-  does: "Finds what webhooks missed: events every 15 minutes, changed customers every night.",
+  does: "Finds changes that webhooks missed: lists events every 15 minutes, and reads customers every night.",
   everyMs: 1_000,
   atOnce: true,
   where: STRIPE,

@@ -12,19 +12,19 @@ import {
 } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { testNats } from "../../test/support/servers/nats.ts";
-import { testStripe } from "../../test/support/servers/stripe.ts";
+import { type TestStripe, testStripe } from "../../test/support/servers/stripe.ts";
 import { newId } from "../kit/ids.ts";
 import { createLog } from "../kit/log.ts";
 import { createPool } from "../kit/postgres/db.ts";
 import { readConfig } from "../kit/process/config.ts";
-import { notFound } from "../kit/rpc/errors.ts";
+import { notFound } from "../kit/rpc/refusals.ts";
 import { openEvents } from "../kit/testing/events.ts";
 import { startNeighbours } from "../kit/testing/neighbours.ts";
 import { serviceProcesses } from "../kit/testing/service-process.ts";
 import { clientAs, migratedDatabase, testKeys } from "../kit/testing/testing.ts";
-import { seed } from "./catalog/seed.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
+import { seed } from "./pricing/seed.ts";
 import { createProvider } from "./stripe/provider.ts";
 
 type Member = { userId: string; email: string; displayName: string; emailVerified: boolean; role: string };
@@ -84,13 +84,20 @@ async function startWebhookDoor(port: () => number | undefined) {
 
 /**
  * Billing on a database, a NATS and a simulator of Stripe of its own, seeded, on the simulator's clock, with neighbours
- * that answer from memory. `more` overrides its environment, `clock` (ms) the simulator's clock.
+ * that answer from memory. `more` overrides its environment, `clock` (ms) the simulator's clock. `shared` is another's
+ * simulator, which reports to both.
  */
-export async function startBilling(more: Record<string, string> = {}, clock?: () => number) {
+export async function startBilling(
+  more: Record<string, string> = {},
+  clock?: () => number,
+  shared?: TestStripe,
+) {
   const [database, nats, neighbours] = await Promise.all([migratedDatabase(), testNats(), startWorld()]);
   let port: number | undefined;
   const door = await startWebhookDoor(() => port);
-  const stripe = await testStripe({ webhookUrl: door.url });
+  const stripe = shared ?? (await testStripe({ webhookUrl: door.url }));
+  const endpoint =
+    shared && (await shared.stripe.webhookEndpoints.create({ url: door.url, enabled_events: ["*"] }));
   const env: Record<string, string> = {
     DATABASE_URL: database.url("billing"),
     NATS_URL: nats.url,
@@ -99,7 +106,7 @@ export async function startBilling(more: Record<string, string> = {}, clock?: ()
     INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(","),
     PUBLIC_ORIGIN: "https://berth.example.com",
     STRIPE_SECRET_KEY: stripe.key,
-    STRIPE_WEBHOOK_SECRETS: stripe.webhookSecret,
+    STRIPE_WEBHOOK_SECRETS: endpoint?.secret ?? stripe.webhookSecret,
     STRIPE_API_URL: stripe.url,
     DEFAULT_TIER: "free",
     ...more,
@@ -109,8 +116,12 @@ export async function startBilling(more: Record<string, string> = {}, clock?: ()
   const now = clock ?? (() => stripe.clock.now() * 1_000);
   const startOne = (other: Record<string, string> = {}) =>
     start(readConfig({ ...env, ...other }, fields), log, now);
-  if (env.STRIPE_SECRET_KEY)
-    await seed(createProvider({ stripeKey: stripe.key, stripeUrl: stripe.url }, log));
+  if (env.STRIPE_SECRET_KEY) {
+    const stripeInstallation = env.STRIPE_INSTALLATION;
+    const stripeTax = env.STRIPE_TAX === "on" ? "on" : "off";
+    const at = { stripeKey: stripe.key, stripeUrl: stripe.url, stripeInstallation, stripeTax } as const;
+    await seed(createProvider(at, log));
+  }
   const running = await startOne();
   port = running.port;
   const pool = createPool(database.url("billing"));
@@ -157,11 +168,11 @@ export async function startBilling(more: Record<string, string> = {}, clock?: ()
     published: <S extends DescMessage>(schema: S, accountId: string) =>
       events.kept(`berth.billing.v1.${schema.name}.${accountId}`, schema),
     /** Pays on the provider's page, with a test card. */
-    async pay(checkoutUrl: string, card = "4242424242424242") {
+    async pay(checkoutUrl: string, card = "4242424242424242", country?: string) {
       const session = new URL(checkoutUrl).pathname.split("/").at(-1);
       const answer = await fetch(`${stripe.url}/_sim/checkout/${session}/complete`, {
         method: "POST",
-        body: JSON.stringify({ card }),
+        body: JSON.stringify({ card, country }),
       });
       if (!answer.ok) throw new Error(`the payment failed: ${await answer.text()}`);
     },
@@ -186,7 +197,8 @@ export async function startBilling(more: Record<string, string> = {}, clock?: ()
     stop: async () => {
       await processes.endAll();
       await stopOwn();
-      await Promise.all([events.close(), pool.end(), neighbours.stop(), stripe.stop(), door.stop()]);
+      const ended = [events.close(), pool.end(), neighbours.stop(), door.stop()];
+      await Promise.all(shared ? ended : [...ended, stripe.stop()]);
       await Promise.all([database.drop(), nats.remove()]);
     },
   };

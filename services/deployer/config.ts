@@ -16,7 +16,7 @@ import { kubernetesAddonFields } from "./addons/kubernetes/config.ts";
 import { jobBuilderFields } from "./builder/job/config.ts";
 import { allowedRegistries } from "./images/allowed-registries.ts";
 import { imageDigests } from "./images/digests/resolve-digest.ts";
-import { placementFields } from "./kube/placement.ts";
+import { placementFields } from "./kube/pods/placement.ts";
 import { kubernetesRuntimeFields } from "./runtime/kubernetes/config.ts";
 import { lokiFields } from "./runtime/kubernetes/logs/config.ts";
 import { defaultUploadLimits, type UploadLimits } from "./store/disk/upload-limits.ts";

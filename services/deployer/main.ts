@@ -13,15 +13,17 @@ import { createAddons } from "./addons/lifecycle.ts";
 import { catalogService } from "./api/catalog-service.ts";
 import { deploymentService } from "./api/deployment-service.ts";
 import { internalService } from "./api/internal-service.ts";
-import { createAnnounce } from "./catalog/announce.ts";
-import { deleteProject } from "./catalog/delete-project.ts";
+import { createFollowedEnvironments } from "./api/streams/followed-environments.ts";
 import { type Config, fields, kubernetesFields, POOL } from "./config.ts";
 import type { Engine } from "./engine/local.ts";
 import { variableHandlers } from "./events.ts";
 import { accountImages } from "./images/account-images.ts";
+import { createAnnounce } from "./projects/announce.ts";
+import { deleteProject } from "./projects/delete-project.ts";
 import { watchWaitingWork } from "./reconcile/metrics.ts";
-import { startReconciler } from "./reconcile/reconciler.ts";
+import { startServiceReconciler } from "./reconcile/reconciler.ts";
 import { createSecrets, type Secrets } from "./secrets.ts";
+import { suspensionHandlers } from "./suspension/suspension.ts";
 import type { EnvironmentPlans } from "./terms/environment-plan.ts";
 import { createEarlyVariables } from "./variables/early-variables.ts";
 import { createVariablesResolver } from "./variables/variables-client.ts";
@@ -46,7 +48,8 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       log,
       fallbackMs: 1_000,
     });
-    const catalog = { pool, cursors, secrets, images, announce, entitlementsOf };
+    const followed = createFollowedEnvironments({ pool, changes, log });
+    const catalog = { pool, cursors, secrets, images, announce, entitlementsOf, followed };
     const deployments = {
       pool,
       cursors,
@@ -69,14 +72,18 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       consumers: [
         { name: "deployer-variables", from: "variables", handlers: variableHandlers() },
         { name: "deployer-identity", from: "identity", handlers: identityHandlers(deleteProject) },
-        { name: "deployer-billing", from: "billing", handlers: billingHandlers() },
+        {
+          name: "deployer-billing",
+          from: "billing",
+          handlers: [...billingHandlers(), ...suspensionHandlers()],
+        },
       ],
       async background() {
         const { buildsAtOnce } = config;
         const given = { databaseUrl, pool, secrets, early, entitlementsOf, buildsAtOnce, log };
         const decide = (watched: Pick<Engine, "runtime" | "addonServers">) => {
           const addons = createAddons({ pool, secrets, servers: watched.addonServers, log });
-          return startReconciler({ ...engine, ...watched, ...given, addons });
+          return startServiceReconciler({ ...engine, ...watched, ...given, addons });
         };
         // In each replica: also when none is elected.
         watchWaitingWork(pool);
@@ -85,6 +92,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
           stop: async () => {
             await deciding.stop();
             await engine.stop();
+            await followed.stop();
             await changes.stop();
           },
         };

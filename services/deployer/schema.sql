@@ -4,6 +4,8 @@ table accounts
   provisioned_at timestamp with time zone
   tier_revision bigint not null default 0
   deleted_at timestamp with time zone
+  suspended text
+  suspension_revision bigint not null default 0
   constraint accounts_pkey PRIMARY KEY (id)
 table build_logs
   deployment_id text not null
@@ -64,7 +66,16 @@ table deployments
   CREATE INDEX deployments_leftover ON deployments USING btree (service_id) WHERE leftover
   CREATE INDEX deployments_were_live ON deployments USING btree (service_id, version) WHERE (healthy_at IS NOT NULL)
   CREATE TRIGGER deployment_changed AFTER INSERT OR DELETE OR UPDATE ON deployments FOR EACH ROW EXECUTE FUNCTION deployment_changed()
+  CREATE TRIGGER deployment_shown AFTER INSERT ON deployments FOR EACH ROW EXECUTE FUNCTION deployment_shown()
+  CREATE TRIGGER deployment_shown_otherwise AFTER UPDATE ON deployments FOR EACH ROW WHEN ((((((((((old.status IS DISTINCT FROM new.status) OR (old.build_stage IS DISTINCT FROM new.build_stage)) OR (old.image IS DISTINCT FROM new.image)) OR (old.branch IS DISTINCT FROM new.branch)) OR (old.commit IS DISTINCT FROM new.commit)) OR (old.source IS DISTINCT FROM new.source)) OR (old.config IS DISTINCT FROM new.config)) OR (old.healthy_at IS DISTINCT FROM new.healthy_at)) OR (old.errors IS DISTINCT FROM new.errors))) EXECUTE FUNCTION deployment_shown()
   CREATE TRIGGER image_built AFTER INSERT OR UPDATE OF artifact ON deployments FOR EACH ROW WHEN (((new.build_id IS NOT NULL) AND (new.artifact IS NOT NULL))) EXECUTE FUNCTION image_built()
+table environment_changes
+  environment_id text not null
+  service_id text not null
+  xid bigint not null default ((pg_current_xact_id())::text)::bigint
+  at timestamp with time zone not null default clock_timestamp()
+  CREATE INDEX environment_changes_at ON environment_changes USING btree (at)
+  CREATE INDEX environment_changes_of ON environment_changes USING btree (environment_id, xid)
 table environments
   id text not null
   account_id text not null
@@ -76,6 +87,7 @@ table environments
   constraint environments_pkey PRIMARY KEY (id)
   constraint environments_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
   CREATE INDEX environments_page ON environments USING btree (project_id, id)
+  CREATE TRIGGER environment_ends AFTER UPDATE OF deleting_at ON environments FOR EACH ROW EXECUTE FUNCTION environment_ends()
   CREATE TRIGGER environment_removed AFTER DELETE ON environments FOR EACH ROW EXECUTE FUNCTION remember_removed()
 table inbox
   consumer text not null
@@ -175,6 +187,8 @@ table services
   config_revision integer not null default 0
   object_name text
   named_at timestamp with time zone
+  available integer
+  suspended text
   constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
   constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
   constraint services_name UNIQUE (environment_id, name)
@@ -187,6 +201,9 @@ table services
   CREATE TRIGGER service_configured BEFORE UPDATE OF config ON services FOR EACH ROW WHEN ((old.config <> new.config)) EXECUTE FUNCTION service_configured()
   CREATE TRIGGER service_object_name BEFORE INSERT ON services FOR EACH ROW EXECUTE FUNCTION service_object_name()
   CREATE TRIGGER service_removed AFTER DELETE ON services FOR EACH ROW EXECUTE FUNCTION remember_removed()
+  CREATE TRIGGER service_shown AFTER INSERT OR DELETE ON services FOR EACH ROW EXECUTE FUNCTION service_shown()
+  CREATE TRIGGER service_shown_otherwise AFTER UPDATE ON services FOR EACH ROW WHEN ((((((((((((((((old.name IS DISTINCT FROM new.name) OR (old.source IS DISTINCT FROM new.source)) OR (old.config IS DISTINCT FROM new.config)) OR (old.staged IS DISTINCT FROM new.staged)) OR (old.deleting_at IS DISTINCT FROM new.deleting_at)) OR (old.live_version IS DISTINCT FROM new.live_version)) OR (old.pending_variables IS DISTINCT FROM new.pending_variables)) OR (old.runtime_state IS DISTINCT FROM new.runtime_state)) OR (old.runtime_message IS DISTINCT FROM new.runtime_message)) OR (old.serving_version IS DISTINCT FROM new.serving_version)) OR (old.available IS DISTINCT FROM new.available)) OR (old.url IS DISTINCT FROM new.url)) OR (old.addon_state IS DISTINCT FROM new.addon_state)) OR (old.addon_message IS DISTINCT FROM new.addon_message)) OR (old.addon_rotated_at IS DISTINCT FROM new.addon_rotated_at))) EXECUTE FUNCTION service_shown()
+  CREATE TRIGGER service_suspended AFTER UPDATE OF suspended ON services FOR EACH ROW WHEN ((old.suspended IS DISTINCT FROM new.suspended)) EXECUTE FUNCTION service_shown()
 table usage_intervals
   id text not null
   service_id text not null

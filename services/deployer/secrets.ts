@@ -1,6 +1,6 @@
 import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
 import { open, seal } from "../kit/aead.ts";
-import { unavailable } from "../kit/rpc/errors.ts";
+import { unavailable } from "../kit/rpc/refusals.ts";
 
 export type Secrets = ReturnType<typeof createSecrets>;
 

@@ -1,12 +1,12 @@
 import { defineTask } from "../kit/tasks/task.ts";
 
 /** On a cluster one process is elected; on one machine there is one. */
-const DECIDES = "the deployer that decides";
-const WATCHES = "the deployer that decides, on a cluster";
+const DECIDES = "the leading deployer";
+const WATCHES = "the leading deployer, on a cluster";
 
 export const CLAIM = defineTask({
   name: "claim",
-  does: "Leases the services that are due and begins a step of each.",
+  does: "Leases the services that are due, and starts a step of each.",
   everyMs: 5_000,
   retryMs: 1_000,
   atOnce: true,
@@ -15,7 +15,7 @@ export const CLAIM = defineTask({
 
 export const RENEW_LEASES = defineTask({
   name: "renew-leases",
-  does: "Prolongs the leases of the services that are worked on, and hands builds over whose lease was lost.",
+  does: "Renews the leases of the services in progress, and hands over builds whose lease was lost.",
   everyMs: 15_000,
   atOnce: true,
   where: DECIDES,
@@ -23,7 +23,7 @@ export const RENEW_LEASES = defineTask({
 
 export const RESYNC = defineTask({
   name: "resync",
-  does: "Compares the database with what runs, and has differing services reconciled.",
+  does: "Compares the database with what is running, and marks differing services as due.",
   everyMs: 15_000,
   atOnce: true,
   where: DECIDES,
@@ -31,7 +31,7 @@ export const RESYNC = defineTask({
 
 export const RECORD_RUNNING = defineTask({
   name: "record-running",
-  does: "Records which services run, for what is paid by time.",
+  does: "Records which services are running, for usage.",
   everyMs: 60_000,
   atOnce: true,
   where: DECIDES,
@@ -40,14 +40,14 @@ export const RECORD_RUNNING = defineTask({
 /** Woken when a build ends; the period finds those that ended while no process ran them, and plans that changed. */
 export const ADMIT_BUILDS = defineTask({
   name: "admit-builds",
-  does: "Lets waiting builds begin where there are slots.",
+  does: "Starts waiting builds while slots are free.",
   everyMs: 15_000,
   where: DECIDES,
 });
 
 export const SWEEP = defineTask({
   name: "sweep",
-  does: "Deletes uploads that nothing uses, and what deployments beyond the retained ones left.",
+  does: "Deletes unused uploads, and the images and builds of deployments that are no longer retained.",
   everyMs: 3_600_000,
   atOnce: true,
   where: DECIDES,
@@ -55,7 +55,7 @@ export const SWEEP = defineTask({
 
 export const COMPARE = defineTask({
   name: "compare",
-  does: "Compares the objects in the cluster with what was applied.",
+  does: "Compares the objects in the cluster with the applied configuration.",
   everyMs: 30_000,
   atOnce: true,
   where: WATCHES,
@@ -63,8 +63,16 @@ export const COMPARE = defineTask({
 
 export const FOLLOW_PLANS = defineTask({
   name: "follow-plans",
-  does: "Applies namespaces again, in turn, where an account's plan or the settings have changed.",
+  does: "Applies namespaces again, one after another, when the plan of an account or the settings have changed.",
   everyMs: 60_000,
   atOnce: true,
   where: WATCHES,
+});
+
+/** Woken when notifications may have been missed. */
+export const FIND_MISSED_CHANGES = defineTask({
+  name: "find-missed-changes",
+  does: "Compares followed environments with the database, and deletes old records of their changes.",
+  everyMs: 60_000,
+  retryMs: 1_000,
 });

@@ -14,13 +14,11 @@ import {
   optionalUrl,
   serviceFields,
 } from "../kit/process/config.ts";
+import type { FirstOwner } from "./bootstrap/bootstrap.ts";
 import { isHostName } from "./oauth/registration/host-names.ts";
 import { isWeak } from "./passwords/passwords.ts";
 
-/** The first owner of the installation, as configured. */
-export type FirstOwner = { email: string; password?: string | undefined; token?: string | undefined };
-
-/** The hosts to which redirect URIs of https may lead, `*.` for all below one; any host unless set, none by `none`. */
+/** The hosts allowed in https redirect URIs, `*.` for all subdomains of one; any host unless set, `none` for none. */
 const redirectHosts: Field<string[] | undefined> = {
   name: "OAUTH_REDIRECT_HOSTS",
   parse: (value) => {
@@ -51,17 +49,17 @@ export const fields = {
     "must be a whole berth_pat_ token",
   ),
   ...mailFields,
-  /** Where identity asks what is in an account that is to be deleted; without them none is. */
+  /** The services asked for the contents of an account to be deleted; without them accounts cannot be deleted. */
   deployerUrl: optionalUrl("DEPLOYER_URL", ["http", "https"]),
   billingUrl: optionalUrl("BILLING_URL", ["http", "https"]),
   apiPrefix,
   identityProvider: choice("IDENTITY_PROVIDER", ["embedded", "hydra"] as const, "embedded"),
-  /** The admin API of Ory Hydra, which is never reachable from outside. */
+  /** The admin API of Ory Hydra, which must not be reachable from outside. */
   hydraAdminUrl: optionalUrl("HYDRA_ADMIN_URL", ["http", "https"]),
   oauthResource,
   /** How long an access token of the embedded provider is valid. */
   accessTokenSeconds: integer("OAUTH_ACCESS_TOKEN_SECONDS", { fallback: 900, min: 60, max: 3600 }),
-  /** Whether clients may register redirect URIs of a scheme of their own, such as cursor:. */
+  /** Whether clients may register redirect URIs with a scheme of their own, such as cursor:. */
   customSchemes: choice("OAUTH_ALLOW_CUSTOM_SCHEMES", ["on", "off"] as const, "on"),
   redirectHosts,
   clientIdMetadata,
@@ -85,8 +83,8 @@ export function firstOwnerOf(config: Config): FirstOwner | undefined {
 }
 
 /**
- * Returns what the OAuth provider is set to: the issuer, what its tokens are for, and Ory Hydra's admin API if Hydra is
- * the provider. Throws ConfigError when that is missing.
+ * Returns the settings of the OAuth provider: the issuer, the audience of its tokens, and the URL of Ory Hydra's admin
+ * API if Hydra is the provider. Throws ConfigError when that URL is missing.
  */
 export function oauthSettings(config: Config) {
   const {
@@ -104,7 +102,10 @@ export function oauthSettings(config: Config) {
   return { origin, resource, accessTokenSeconds, adminUrl };
 }
 
-/** Returns what clients may register. */
-export function redirectRules(config: Config) {
-  return { customSchemes: config.customSchemes === "on", hosts: config.redirectHosts };
+/** Returns the rules for what clients may register. */
+export function metadataRules({ customSchemes, redirectHosts, identityProvider }: Config) {
+  return {
+    ...{ customSchemes: customSchemes === "on", hosts: redirectHosts },
+    devices: identityProvider === "embedded",
+  };
 }

@@ -103,7 +103,7 @@ test("each change of a member is announced once, in order, and an unchanged role
   ]);
 });
 
-test("a token that is revoked and a session that ends tell the gateways to forget them", async () => {
+test("a revoked token and an ended session are announced, so that gateways drop them", async () => {
   const { token, userId } = await it.member("reader");
   const { sessions, caller } = await it.as(token);
   const made = await sessions.createToken({ name: "ci" });
@@ -119,7 +119,7 @@ test("a token that is revoked and a session that ends tell the gateways to forge
   ]);
 });
 
-test("a sign-in from elsewhere is from a new network, the first one is not", async () => {
+test("a sign-in from elsewhere counts as a new network, the first one does not", async () => {
   const { userId, email, password } = await it.member("reader");
   for (const ip of ["203.0.113.8", "198.51.100.1", "198.51.100.2", "198.51.100.1"])
     await it.anonymous(ip).signIn({ email, password });
@@ -134,7 +134,7 @@ test("a sign-in from elsewhere is from a new network, the first one is not", asy
   ]);
 });
 
-test("another password is announced, and an invitation, with the user who is known to own its e-mail", async () => {
+test("a new password is announced, and an invitation, with the user who is verified to own its e-mail", async () => {
   const { token, userId, email, password } = await it.member("reader");
   await (await it.as(token)).passwords.changePassword({ current: password, new: "another-long-password" });
   const changed = (await about(userId, 3)).filter(({ subject }) => subject === "PasswordChanged.none");

@@ -1,5 +1,6 @@
 import { InternalService as Billing } from "../../proto/gen/berth/billing/v1/internal_pb.ts";
 import { InternalService as Deployer } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import { DeviceService } from "../../proto/gen/berth/identity/v1/devices_pb.ts";
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
@@ -16,12 +17,14 @@ import { accountService } from "./accounts/account-service.ts";
 import { billingHandlers, createDescribePlan } from "./accounts/plan.ts";
 import { auditHandlers } from "./audit/audit-handlers.ts";
 import { bootstrap } from "./bootstrap/bootstrap.ts";
-import { type Config, fields, firstOwnerOf, oauthSettings, redirectRules } from "./config.ts";
+import { type Config, fields, firstOwnerOf, metadataRules, oauthSettings } from "./config.ts";
+import { grantEndedAtProvider, revokeUnusedGrants } from "./grants/lifecycle.ts";
+import { internalService } from "./internal/internal-service.ts";
 import { invitationService } from "./invitations/invitation-service.ts";
-import { createLinks } from "./mail/links.ts";
+import { createLinks } from "./links/links.ts";
 import { createMailContents } from "./mail/mail-contents.ts";
+import { deviceService } from "./oauth/devices/device-service.ts";
 import { createEmbedded } from "./oauth/embedded/adapter.ts";
-import { revokedAtProvider, revokeUnusedGrants } from "./oauth/grants.ts";
 import { guarded } from "./oauth/guarded.ts";
 import { createHydra } from "./oauth/hydra/adapter.ts";
 import { oauthService } from "./oauth/oauth-service.ts";
@@ -35,14 +38,13 @@ import { createPasswordCheck } from "./passwords/passwords.ts";
 import { sessionService } from "./sign-in/session-service.ts";
 import { sweep } from "./sweep.ts";
 import { RENEW_KEYS, SWEEP } from "./tasks.ts";
-import { internalService } from "./tokens/internal-service.ts";
 
 /** The consumer of audit records. */
 const AUDIT = "identity-audit";
 
 /**
- * Starts identity: database first (tried for a minute), then the first owner, then the server. `now`
- * is the clock of expiry, in milliseconds, and `fetchDocument` reads client id metadata documents.
+ * Starts identity: connects to the database (for up to a minute), creates the first owner, then serves. `now` is the
+ * clock of expiry, in milliseconds, and `fetchDocument` reads client id metadata documents.
  */
 export async function start(
   config: Config,
@@ -65,14 +67,14 @@ export async function start(
     const entitlementsOf = createEntitlements(config);
     const describePlan = createDescribePlan(config);
     const oauth = { ...settings, pool, log, now };
-    const rules = redirectRules(config);
+    const rules = metadataRules(config);
     const documents =
       config.clientIdMetadata === "on" ? clientDocuments({ pool, rules, now, fetchDocument }) : undefined;
-    const grantEnded = revokedAtProvider({ pool, now });
+    const onGrantEnded = grantEndedAtProvider({ pool, now });
     const secrets = config.internalKeys;
     const embedded = adminUrl
       ? undefined
-      : await createEmbedded({ ...oauth, secrets, documents, grantEnded });
+      : await createEmbedded({ ...oauth, secrets, documents, onGrantEnded });
     const provider = guarded(embedded ?? createHydra({ ...oauth, adminUrl: adminUrl! }));
     const register = clientRegistration({ pool, provider, rules, now });
     return {
@@ -81,7 +83,7 @@ export async function start(
           AccountService,
           accountService({
             ...{ pool, cursors, now, describePlan, deployer, billing },
-            auditArrived: () => caughtUp(AUDIT),
+            auditCaughtUp: () => caughtUp(AUDIT),
           }),
         );
         router.service(SessionService, sessionService({ pool, cursors, now, passwords }));
@@ -92,6 +94,7 @@ export async function start(
         router.service(PasswordService, passwordService({ pool, now, passwords, mails }));
         router.service(InternalService, internalService({ pool, now, provider, register }));
         router.service(OauthService, oauthService({ pool, cursors, now, provider }));
+        router.service(DeviceService, deviceService({ pool, now, provider }));
       },
       ...(embedded && { other: embedded.handle }),
       consumers: [

@@ -89,7 +89,7 @@ test("the process serves, prints no secret, ends at SIGTERM, and what it wrote i
     for (const secret of [PASSWORD, ownerToken, session.token]) expect(text).not.toContain(secret);
 });
 
-test("it starts and takes writes while NATS is away, and waits for a database that comes later", async () => {
+test("it starts and accepts writes while NATS is unavailable, and waits for a database that starts later", async () => {
   const [port, databasePort] = [await freePort(), await freePort()];
   const real = new URL(database.url("identity"));
   const late = new URL(real);

@@ -7,6 +7,9 @@ table accounts
   tier_revision bigint not null default 0
   deleted_at timestamp with time zone
   former_handle text
+  suspended text
+  grace_until timestamp with time zone
+  suspension_revision bigint not null default 0
   constraint accounts_handle_key UNIQUE (handle)
   constraint accounts_pkey PRIMARY KEY (id)
 table audit_events
@@ -131,10 +134,32 @@ table oauth_clients
   authorized_at timestamp with time zone
   last_used_at timestamp with time zone not null
   deleted_at timestamp with time zone
+  device_grant boolean not null default false
   constraint oauth_clients_pkey PRIMARY KEY (id)
   CREATE INDEX oauth_clients_deleted ON oauth_clients USING btree (deleted_at) WHERE (deleted_at IS NOT NULL)
   CREATE INDEX oauth_clients_idle ON oauth_clients USING btree (last_used_at) WHERE ((authorized_at IS NOT NULL) AND (deleted_at IS NULL))
   CREATE INDEX oauth_clients_unauthorized ON oauth_clients USING btree (registered_at, id) WHERE ((authorized_at IS NULL) AND (deleted_at IS NULL))
+table oauth_devices
+  hash bytea not null
+  user_code text not null
+  client_id text not null
+  scope text[] not null
+  resource text[] not null
+  subject text
+  ip text not null
+  requested_at timestamp with time zone not null
+  expires_at timestamp with time zone not null
+  interval_seconds integer not null
+  polled_at timestamp with time zone
+  polled_early boolean not null default false
+  decided_at timestamp with time zone
+  grant_id text
+  consumed_at timestamp with time zone
+  constraint oauth_devices_hash_check CHECK ((length(hash) = 32))
+  constraint oauth_devices_pkey PRIMARY KEY (hash)
+  constraint oauth_devices_user_code_key UNIQUE (user_code)
+  CREATE INDEX oauth_devices_end ON oauth_devices USING btree (expires_at)
+  CREATE INDEX oauth_devices_of_grant ON oauth_devices USING btree (grant_id) WHERE (grant_id IS NOT NULL)
 table oauth_grants
   id text not null
   user_id text not null

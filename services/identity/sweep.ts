@@ -1,11 +1,11 @@
 import { type Db, execute } from "../kit/postgres/db.ts";
+import { deleteExpiredAttempts } from "./attempts/sql.ts";
 import { deleteExpiredInvitations } from "./invitations/sql.ts";
-import { sweepOauth } from "./oauth/sql.ts";
+import { sweepOauth } from "./oauth/sweep.ts";
 import { deleteExpiredResets } from "./passwords/sql.ts";
-import { deleteExpiredAttempts } from "./sign-in/sql.ts";
 import { deleteEndedSessions } from "./tokens/sql.ts";
 
-/** Deletes what expired long enough ago that nobody needs it: sessions, attempts, invitations, resets, mails. */
+/** Deletes what has expired and is no longer needed: sessions, attempts, invitations, resets, OAuth state, mails. */
 export async function sweep(db: Db, now: Date): Promise<void> {
   await deleteEndedSessions(db, now);
   await deleteExpiredAttempts(db, now);

@@ -28,8 +28,8 @@ export function testEnv(databaseUrl: string, natsUrl: string, more: Record<strin
 }
 
 /**
- * Identity on a database and a NATS of its own, with a first owner, and a clock that tests set; `fetchDocument` is the web that clients' documents are on. Callers are
- * made as a gateway makes them: from what identity says about their token.
+ * Starts identity on a database and a NATS of its own, with a first owner and a clock that tests set; `fetchDocument`
+ * serves clients' documents. Callers are built as a gateway builds them: from what identity returns for their token.
  */
 export async function startIdentity(more: Record<string, string> = {}, fetchDocument?: FetchDocument) {
   const [database, nats] = await Promise.all([migratedDatabase(), testNats()]);
@@ -48,7 +48,7 @@ export async function startIdentity(more: Record<string, string> = {}, fetchDocu
 
   const lookup = (token: string) => gateway.lookupCaller({ tokenHash: hashToken(token) });
 
-  /** Clients of both services that carry this token, with the role it has in the account if one is given. */
+  /** Returns clients with this token, and its role in the account if one is given. */
   async function as(token: string, accountId?: string, ip = "203.0.113.7") {
     const record = await lookup(token);
     const found = record.memberships.find((membership) => membership.accountId === accountId);
@@ -63,12 +63,12 @@ export async function startIdentity(more: Record<string, string> = {}, fetchDocu
     };
   }
 
-  /** Clients of somebody without a token. */
+  /** Returns a client without a token. */
   function anonymous(ip = "203.0.113.7") {
     return clientAs(SessionService, running.port, { kind: "anonymous", id: "", ip });
   }
 
-  /** What somebody without a token may do with the link of a mail. */
+  /** Returns clients without a token, for the link in a mail. */
   function visitor(ip = "203.0.113.7") {
     const caller = { kind: "anonymous" as const, id: "", ip };
     return {
@@ -81,7 +81,7 @@ export async function startIdentity(more: Record<string, string> = {}, fetchDocu
   const { accounts } = await owner.sessions.getMe({});
   const accountId = accounts[0]!.id;
 
-  /** Invites somebody new, who joins by the link and signs in. The first owner has to own the account. */
+  /** Invites a new user, who joins by the link and signs in. The first owner must own the account. */
   async function member(role: RoleName, inAccount = accountId) {
     const email = `${randomBytes(6).toString("hex")}@example.com`;
     const password = "a-long-first-password";
@@ -92,14 +92,14 @@ export async function startIdentity(more: Record<string, string> = {}, fetchDocu
     return { userId: joined.user!.id, email, password, token };
   }
 
-  /** Brings a user into an account of the first owner's by an invitation that the user accepts. */
+  /** Adds a user to an account of the first owner by an invitation that the user accepts. */
   async function invite(user: { email: string; token: string }, role: RoleName, inAccount: string) {
     const inviter = await as(ownerToken, inAccount);
     const { id } = await inviter.invitations.inviteMember({ accountId: inAccount, email: user.email, role });
     await (await as(user.token)).invitations.acceptInvitation({ invitationId: id });
   }
 
-  /** An account of its own, with the first owner as its only member. */
+  /** Creates an account with the first owner as its only member. */
   async function account() {
     const handle = `h${randomBytes(6).toString("hex")}`;
     return (await owner.accounts.createAccount({ handle })).id;
@@ -132,7 +132,7 @@ export async function startIdentity(more: Record<string, string> = {}, fetchDocu
 
 export type TestIdentity = Awaited<ReturnType<typeof startIdentity>>;
 
-/** The token of a one-time link. */
+/** Returns the token of a one-time link. */
 export function tokenIn(link: string | undefined): string {
   return new URL(link!).hash.slice(1);
 }

@@ -1,7 +1,5 @@
 import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
 
-export type Macs = ReturnType<typeof createMacs>;
-
 /** MACs for one purpose, under keys derived from the process's: the first key makes them, all check them. */
 export function createMacs(keys: Buffer[], purpose: string) {
   const secrets = keys.map((key) => Buffer.from(hkdfSync("sha256", key, "", purpose, 32)));

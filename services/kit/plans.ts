@@ -1,6 +1,6 @@
 import type { ConnectError } from "@connectrpc/connect";
 import { type ConfigOf, choice, isObject, isPorts, json } from "./process/config.ts";
-import { refuse } from "./rpc/errors.ts";
+import { refuse } from "./rpc/refusals.ts";
 import type { sizes } from "./sizes.ts";
 
 /** The plans, smallest first (docs/plans.md#plans). What they cost is known to billing alone. */

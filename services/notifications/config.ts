@@ -2,7 +2,7 @@ import { mailFields } from "../kit/mail/mail.ts";
 import { SERVICE_CONNECTIONS } from "../kit/postgres/connection.ts";
 import { apiPrefix, type ConfigOf, serviceFields, url } from "../kit/process/config.ts";
 
-/** The most connections to the database: streams are told of changes over one of their own. */
+/** The maximum number of connections to the database: one more than others, on which changes are signaled to streams. */
 export const connections = SERVICE_CONNECTIONS + 1;
 
 export const fields = {

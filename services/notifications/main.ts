@@ -9,25 +9,25 @@ import { startChangeFeed } from "../kit/postgres/change-feed.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { type Config, fields } from "./config.ts";
-import { preferenceChange } from "./digests/change-preference.ts";
 import { startDigests } from "./digests/make-digests.ts";
 import { consumers } from "./events/handlers.ts";
+import { FOLLOW_CHANNEL } from "./feed/follow.ts";
 import { notificationService } from "./feed/notification-service.ts";
 import { createMailContents } from "./mail/mail-contents.ts";
 import { recordMail } from "./mail/record-mail.ts";
 import { createUnsubscribeLinks } from "./mail/unsubscribe-links.ts";
 import { createNotify, MAIL_QUEUES } from "./notices/notify.ts";
-import { createDirectory } from "./notices/recipients.ts";
+import { preferenceChange } from "./preferences/change-preference.ts";
+import { createDirectory } from "./recipients/directory.ts";
 import { startRetention } from "./retention/retention.ts";
-import { FOLLOW_CHANNEL } from "./stream/follow.ts";
 import { unsubscribeService } from "./unsubscribing/unsubscribe-service.ts";
 
-/** How late a stream may be while the session that listens for changes is lost. */
+/** The maximum delay of a stream while the session that listens for changes is lost. */
 const FOLLOW_FALLBACK_MS = 5_000;
 
 /**
- * Starts notifications: the feed, what fills it, and the mails. `now` is the clock of digests, bursts and retention, in
- * milliseconds.
+ * Starts notifications: the feed, the event consumers and the mailer. `now` is the clock of digests, bursts and
+ * retention, in milliseconds.
  */
 export async function start(config: Config, log: Logger, now: () => number = Date.now) {
   const { mail, origin } = linkSettings(config);

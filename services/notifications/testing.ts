@@ -14,7 +14,7 @@ import { createLog } from "../kit/log.ts";
 import { createPool, type Db } from "../kit/postgres/db.ts";
 import { readConfig } from "../kit/process/config.ts";
 import type { RoleName } from "../kit/rpc/caller-token.ts";
-import { notFound } from "../kit/rpc/errors.ts";
+import { notFound } from "../kit/rpc/refusals.ts";
 import { openEvents } from "../kit/testing/events.ts";
 import { startNeighbours } from "../kit/testing/neighbours.ts";
 import { serviceProcesses } from "../kit/testing/service-process.ts";
@@ -22,11 +22,11 @@ import { type Mailbox, startMailbox } from "../kit/testing/smtp-server.ts";
 import { clientAs, migratedDatabase, testKeys } from "../kit/testing/testing.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
-import type { Recipient } from "./notices/recipients.ts";
+import type { Recipient } from "./recipients/directory.ts";
 
 type About = MessageInitShape<typeof ServiceDescriptionSchema>;
 
-/** Identity and the deployer as notifications sees them, which answer from memory. */
+/** In-memory stand-ins for identity and the deployer. */
 async function startWorld() {
   const users = new Map<string, Recipient>();
   const accounts = new Map<string, { handle: string; roles: Map<string, RoleName> }>();
@@ -58,8 +58,8 @@ async function startWorld() {
 }
 
 /**
- * Notifications on a database, a NATS and a mailbox of its own, with neighbours that answer from memory, and a clock
- * that tests set. `more` overrides its environment; without SMTP it sends no mail.
+ * Starts notifications on a database, a NATS and a mailbox of its own, with in-memory neighbours and a clock that tests
+ * set. `more` overrides its environment; without SMTP it sends no mail.
  */
 export async function startNotifications(
   more: Record<string, string> = {},
@@ -116,7 +116,7 @@ export async function startNotifications(
     /** Starts the service as a process of its own, which a test can kill. */
     process: processes.start,
     deadLetters: events.deadLetters,
-    /** A user whom identity knows. */
+    /** A user known to identity. */
     user(more: Partial<Recipient> = {}): Recipient {
       const userId = newId("usr");
       const name = userId.slice(-10);

@@ -4,6 +4,7 @@ import {
   EnvironmentDeletedSchema,
   ProjectCreatedSchema,
   ProjectDeletedSchema,
+  ServiceConfiguredSchema,
   ServiceCreatedSchema,
   ServiceDeletedSchema,
   ServiceRenamedSchema,
@@ -12,7 +13,7 @@ import { AccountDeletedSchema } from "../../proto/gen/berth/identity/v1/events_p
 import { type Handler, on } from "../kit/events/handler.ts";
 import { type Addons, storePublication } from "./addons/addon-keys.ts";
 import { ignoreNotFound, type Scopes } from "./scopes/scopes.ts";
-import { listProjects } from "./scopes/sql.ts";
+import { listProjects, markConfigEnv } from "./scopes/sql.ts";
 import { deleteScope, insertChain } from "./scopes/tree.ts";
 import { deleteDataKey } from "./seal/sql.ts";
 
@@ -46,6 +47,7 @@ export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: A
         namedAt,
       }),
     ),
+    on(ServiceConfiguredSchema, async (tx, { serviceId }) => void (await markConfigEnv(tx, serviceId))),
     on(ProjectDeletedSchema, deleteScope),
     on(EnvironmentDeletedSchema, deleteScope),
     on(ServiceDeletedSchema, deleteScope),
@@ -61,7 +63,7 @@ export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: A
   ];
 }
 
-/** Handlers of identity's events: of a deleted account not even the key is left that opens its values in a backup. */
+/** Handlers of identity's events. An account's data key is deleted with it, so that its values in backups stay sealed. */
 export const identityHandlers: Handler[] = [
   on(AccountDeletedSchema, async (tx, { accountId }) => {
     for (const projectId of await listProjects(tx, accountId))

@@ -41,7 +41,7 @@ async function run(port: number, more: Record<string, string> = {}) {
   return { child, out };
 }
 
-test("a process killed amid batches leaves each of them whole or not there, and told exactly once", async () => {
+test("a process killed amid batches leaves each of them complete or absent, and published exactly once", async () => {
   const { P, accountId } = world.scene();
   const here = world.as(accountId);
   const set = (value: string) => Array.from({ length: 200 }, (_, i) => ({ name: `N${i}`, value }));

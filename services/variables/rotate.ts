@@ -10,8 +10,8 @@ import { listDataKeysToRewrap, rewrapDataKey } from "./seal/sql.ts";
 const BATCH = 100;
 
 /**
- * Wraps every data key under the first key of the keyring; values stay as they are. May run while services
- * run, be killed and run again. `locked` names accounts whose data key no configured key opens: it is left.
+ * Wraps every data key under the first key of the keyring; values stay as they are. May run beside services,
+ * and again after a crash. `locked` lists accounts whose data key no configured key unwraps, which stays as it is.
  */
 export async function rotate(pool: Pool, keyring: Keyring): Promise<{ rewrapped: number; locked: string[] }> {
   const locked: string[] = [];

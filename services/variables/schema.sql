@@ -5,6 +5,12 @@ table addon_keys
   sealed bytea not null
   size integer not null
   constraint addon_keys_pkey PRIMARY KEY (service_id, key)
+table changes
+  scope_id text not null
+  revision bigint not null
+  names text[] not null default '{}'::text[]
+  addons text[] not null default '{}'::text[]
+  constraint changes_pkey PRIMARY KEY (scope_id, revision)
 table data_keys
   account_id text not null
   kek_id text not null
@@ -81,6 +87,7 @@ table scopes
   constraint scopes_kind_check CHECK ((kind = ANY (ARRAY['project'::text, 'environment'::text, 'service'::text])))
   constraint scopes_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX scopes_child ON scopes USING btree (parent_id, name) WHERE (deleted_at IS NULL)
+  CREATE TRIGGER scope_changed AFTER UPDATE ON scopes FOR EACH ROW WHEN ((((old.revision IS DISTINCT FROM new.revision) OR (old.deleted_at IS DISTINCT FROM new.deleted_at)) OR (old.config_env_at IS DISTINCT FROM new.config_env_at))) EXECUTE FUNCTION scope_changed()
 table variables
   scope_id text not null
   name text not null

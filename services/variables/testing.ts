@@ -12,7 +12,7 @@ import { createLog } from "../kit/log.ts";
 import { createPool } from "../kit/postgres/db.ts";
 import { readConfig } from "../kit/process/config.ts";
 import type { RoleName } from "../kit/rpc/caller-token.ts";
-import { notFound } from "../kit/rpc/errors.ts";
+import { notFound } from "../kit/rpc/refusals.ts";
 import { openEvents } from "../kit/testing/events.ts";
 import { startNeighbours } from "../kit/testing/neighbours.ts";
 import { clientAs, migratedDatabase, testKeys } from "../kit/testing/testing.ts";
@@ -107,7 +107,7 @@ export async function startTree() {
         ...{ accountId: nodes.get(environmentId)!.accountId, parentId: environmentId },
         ...{ name, type, namedAt: later() },
       }),
-    /** Since when a service has its name. */
+    /** The time at which a service got its name. */
     namedAt: (serviceId: string) => nodes.get(serviceId)!.namedAt!,
     /** Gives a service another name. */
     rename(serviceId: string, name: string) {
@@ -176,7 +176,7 @@ export async function startVariables(more: Record<string, string> = {}) {
       clientAs(VariablesService, port, { accountId, role, id: "usr_test", ip: "203.0.113.7" }),
     service: (port = running.port) =>
       clientAs(InternalService, port, { kind: "service", id: "deployer", accountId: undefined }),
-    /** A project with one environment and services in it, which variables has not heard of yet. */
+    /** A project with one environment and services in it, which variables does not know yet. */
     scene(services: Record<string, string> = { web: "web" }) {
       const accountId = `acc_${randomBytes(8).toString("hex")}`;
       const projectId = tree.project(accountId);
@@ -210,7 +210,7 @@ export async function startVariables(more: Record<string, string> = {}) {
 export type TestVariables = Awaited<ReturnType<typeof startVariables>>;
 export { deployerEvents };
 
-/** Headers of one call: what to send, and what came back. */
+/** The headers of one call: `send` are sent, `got` is filled with those of the answer. */
 export function headers(send: Record<string, string> = {}) {
   const got: { etag: string | null; notModified: boolean } = { etag: null, notModified: false };
   const onHeader = (header: Headers) => {

@@ -47,4 +47,20 @@ describe.skipIf(!promtool)("an operator is alerted", () => {
     );
     await expectAlert("BerthComputeDifferences", { before, during, after: during });
   });
+
+  test("that a payer disputes a payment, until it is answered", async () => {
+    const { stripe, url } = billing.stripe;
+    const scene = webhookScene(billing);
+    const customer = await scene.customerOf(await scene.paid("monthly"));
+    const [invoice] = (await stripe.invoices.list({ customer, limit: 1 })).data;
+    const [payment] = (await stripe.invoicePayments.list({ invoice: invoice!.id })).data;
+    const name = "berth_stripe_disputes_unanswered";
+    const before = await scraper(metricsText).until(name, (count) => count === 0);
+    await fetch(`${url}/_sim/payments/${payment!.payment.payment_intent}/dispute`, { method: "POST" });
+    const during = await scraper(metricsText).until(name, (count) => count === 1);
+    const [dispute] = (await stripe.disputes.list()).data;
+    await stripe.disputes.update(dispute!.id, { evidence: { uncategorized_text: "what ran" }, submit: true });
+    const after = await scraper(metricsText).until(name, (count) => count === 0);
+    await expectAlert("BerthDisputesUnanswered", { before, during, after });
+  });
 });

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { MemberRemovedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
 import { connectKube } from "../../services/deployer/kube/client.ts";
-import { startInformer } from "../../services/deployer/kube/informer.ts";
 import { ConfigMap } from "../../services/deployer/kube/kinds.ts";
+import { startInformer } from "../../services/deployer/kube/watch/informer.ts";
 import { type Bus, connectBus } from "../../services/kit/events/bus.ts";
 import { startConsumer } from "../../services/kit/events/consumer.ts";
 import { on } from "../../services/kit/events/handler.ts";

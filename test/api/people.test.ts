@@ -187,7 +187,7 @@ describe("applications that members connected", () => {
         user.token,
       );
       const told = data.filter(({ kind }) => kind === "security.oauth_revoked");
-      return told.length === 1 && told[0]!.body.startsWith("An owner of the account ended");
+      return told.length === 1 && told[0]!.body.startsWith("An owner of the account revoked");
     });
   });
 });

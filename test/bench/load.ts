@@ -6,12 +6,15 @@ export type Load = {
   origin: string;
   path: string;
   headers: Record<string, string>;
+  /** GET unless given. */
+  method?: string;
+  body?: string;
   connections: number;
   ms: number;
 };
 export type Measured = { requests: number; perSecond: number; statuses: Record<string, number> };
 
-/** Sends GETs over keep-alive connections from a separate process for `ms`, and counts the answers. */
+/** Sends a request again and again over keep-alive connections from a separate process for `ms`, and counts the answers. */
 export async function load(options: Load): Promise<Measured> {
   const child = spawn(process.execPath, [import.meta.filename], { stdio: ["pipe", "pipe", "inherit"] });
   child.stdin.end(JSON.stringify(options));
@@ -32,10 +35,21 @@ const HEAD_BYTES = 4_096;
  * Writes the bytes of a request again and again, and reads no more of an answer than its status and length: with an HTTP
  * client the load takes as much of the machine as the gateway, from those that are measured.
  */
-async function run({ origin, path, headers, connections, ms }: Load): Promise<Measured> {
+async function run({
+  origin,
+  path,
+  headers,
+  method = "GET",
+  body = "",
+  connections,
+  ms,
+}: Load): Promise<Measured> {
   const { hostname, port, host } = new URL(origin);
-  const fields = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
-  const request = Buffer.from(`GET ${path} HTTP/1.1\r\n${fields.join("")}\r\n`);
+  const length = method === "GET" ? {} : { "content-length": String(Buffer.byteLength(body)) };
+  const fields = Object.entries({ host, ...headers, ...length }).map(
+    ([name, value]) => `${name}: ${value}\r\n`,
+  );
+  const request = Buffer.from(`${method} ${path} HTTP/1.1\r\n${fields.join("")}\r\n${body}`);
   const statuses: Record<string, number> = {};
   let requests = 0;
   const started = performance.now();

@@ -3,16 +3,19 @@ import { parseArgs } from "node:util";
 import { manyServices } from "./many/many-services.ts";
 import { startPlatform } from "./platform.ts";
 import { type Bench, judge, print, type Row } from "./row.ts";
+import { cli } from "./rows/cli.ts";
 import { deploy } from "./rows/deploy.ts";
 import { events } from "./rows/events.ts";
 import { feed } from "./rows/feed.ts";
 import { machine } from "./rows/machine.ts";
+import { mcp } from "./rows/mcp.ts";
 import { notify } from "./rows/notify.ts";
 import { reads } from "./rows/reads.ts";
 import { roll } from "./rows/roll.ts";
 import { scale } from "./rows/scale.ts";
 import { spawning } from "./rows/spawn.ts";
 import { start } from "./rows/start.ts";
+import { streams } from "./rows/streams.ts";
 import { unpack } from "./rows/unpack.ts";
 import { usage } from "./rows/usage.ts";
 import { webhooks } from "./rows/webhooks.ts";
@@ -23,11 +26,14 @@ const benches: Bench[] = [
   start,
   reads,
   machine,
+  mcp,
   writes,
   deploy,
+  cli,
   spawning,
   roll,
   events,
+  streams,
   notify,
   scale,
   feed,
@@ -41,9 +47,9 @@ const { values } = parseArgs({
   options: { json: { type: "string" }, only: { type: "string" }, compare: { type: "string" } },
 });
 
-const wanted = benches.filter(
-  (bench) => !values.only || bench.names.some((name) => name.includes(values.only!)),
-);
+const parts = values.only?.split(",") ?? [""];
+const isAsked = (name: string) => parts.some((part) => name.includes(part));
+const wanted = benches.filter(({ names }) => names.some(isAsked));
 if (wanted.length === 0) {
   process.stderr.write(
     `There is no row ${values.only}. Rows: ${benches.flatMap((b) => b.names).join(", ")}\n`,
@@ -59,7 +65,7 @@ try {
   for (const bench of wanted) {
     const begun = performance.now();
     const measured = (await bench.run(platform)).map(judge);
-    const asked = measured.filter((row) => !values.only || row.name.includes(values.only));
+    const asked = measured.filter(({ name }) => isAsked(name));
     print(asked, { earlier, width, seconds: (performance.now() - begun) / 1_000 });
     rows.push(...asked);
   }

@@ -26,3 +26,9 @@ async function once(url: string, statement: string): Promise<void> {
   await client.query(statement);
   await client.end();
 }
+
+/** Does what the server would otherwise begin by itself, while something is measured, after many rows were inserted. */
+export async function settle(client: pg.Client): Promise<void> {
+  await client.query("vacuum analyze");
+  await client.query("checkpoint");
+}

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { cp, mkdtemp, rm } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -13,6 +13,7 @@ const help = `npm run chaos -- [--minutes 10] [--clients 20] [--seed N] [--disk-
 npm run chaos -- faults [--only NAME] [--clean] [--seed N]
 npm run chaos -- model [--schedules 1000000] [--seed N]
 npm run chaos -- bodies
+npm run chaos -- --only money [--lives 10000] [--seed N]
 
 Runs the platform in a temporary folder, lets clients work on it while its processes are killed, stopped and suspended
 and their connections cut, and then checks what must hold whatever happened. For the last quarter the real launcher
@@ -24,7 +25,10 @@ find it. The exit code is 1 when one is not found. --clean plants none, and then
 
 model: the deployer alone, on a simulated database, runtime and builder, under that many random schedules.
 
-bodies: the worst requests that a generator finds for every route, and what each costs (Linux).`;
+bodies: the worst requests that a generator finds for every route, and what each costs (Linux).
+
+--only money: that many random lives of an account, two years each, against the simulator of Stripe, and beside each a
+book of what its plan promises (test/lives). It names the seed of a life that went wrong: repeat it with --lives 1.`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -35,6 +39,7 @@ const { values, positionals } = parseArgs({
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     "disk-full": { type: "string", default: "0" },
     only: { type: "string" },
+    lives: { type: "string", default: "10000" },
     clean: { type: "boolean", default: false },
     json: { type: "string" },
     help: { type: "boolean", default: false },
@@ -57,14 +62,31 @@ async function model(): Promise<number> {
   return summary.failure ? 1 : 0;
 }
 
+/** Lives of accounts, as a test that takes its time. */
+function money(): number {
+  if (!/^[1-9]\d*$/.test(values.lives) || !/^\d+$/.test(values.seed)) {
+    console.error("--lives and --seed are whole numbers, and there is at least one life.");
+    return 1;
+  }
+  const env = { ...process.env, BERTH_LIVES: values.lives, BERTH_LIFE: values.seed };
+  const vitest = join(import.meta.dirname, "../../node_modules/.bin/vitest");
+  const options = { cwd: join(import.meta.dirname, "../.."), env, stdio: "inherit" as const };
+  return spawnSync(vitest, ["run", "test/lives"], options).status ?? 1;
+}
+
 async function main(): Promise<number> {
+  if (positionals.length === 0 && values.only === "money") return money();
   if (positionals[0] === "model") return model();
   if (positionals[0] === "bodies") return (await sendWorstBodies(console.log)) > 0 ? 1 : 0;
   if (positionals[0] === "faults") return (await findFaults({ ...values, seed })) ? 0 : 1;
   const { dir: given, json } = values;
   const [minutes, clients] = [Number(values.minutes), Number(values.clients)];
-  if (given !== undefined)
-    return (await run({ dir: given, seed, minutes, clients, diskFullMs, json })) ? 0 : 1;
+  if (given !== undefined) {
+    const held = await run({ dir: given, seed, minutes, clients, diskFullMs, json });
+    // A small disk disappears with this process.
+    if (!held && diskFullMs > 0) await cp(join(given, "logs"), `${given}-logs`, { recursive: true });
+    return held ? 0 : 1;
+  }
   const dir = await mkdtemp(join(tmpdir(), "berth-chaos-"));
   const own = [
     ...process.execArgv,
@@ -80,7 +102,7 @@ async function main(): Promise<number> {
   const [program, ...args] = diskFullMs > 0 ? [...onSmallDisk(dir, DISK_BYTES), ...command] : command;
   const { status } = spawnSync(program!, args, { stdio: "inherit" });
   if (status === 0) await rm(dir, { recursive: true, force: true });
-  else console.log(`The logs are in ${dir}/logs, unless the run was on a small disk.`);
+  else console.log(`The logs are in ${dir}${diskFullMs > 0 ? "-" : "/"}logs.`);
   return status ?? 1;
 }
 

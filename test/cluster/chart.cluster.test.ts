@@ -70,7 +70,7 @@ test("another installation of the same name is refused, with a sentence, before 
   });
   const again = helm("install", release, chartFolder, "-n", "default", "--dry-run=server", "-f", values);
   await expect(again).rejects.toThrow(
-    `belongs to the release ${release} in namespace ${namespace}. Installations in one cluster need names of their own`,
+    `belongs to the release ${release} in namespace ${namespace}. Each installation in a cluster needs its own name`,
   );
   await rm(dirname(values), { recursive: true });
 });

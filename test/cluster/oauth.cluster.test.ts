@@ -131,7 +131,7 @@ describe.skipIf(!chromiumProgram)("in a browser, by https", () => {
     await page.goto(`${origin}/connected-applications`);
     await page.getByText("Revoke…").click();
     await page.getByRole("button", { name: "Revoke access of Notes for Berth" }).click();
-    await page.getByText("Its access has ended.").waitFor();
+    await page.getByText("Access revoked.").waitFor();
     expect(complaints.filter((one) => !one.startsWith(new URL(program.redirectUri).origin))).toEqual([]);
     const { access_token: token } = kept.tokens()!;
     await eventually("every read is refused", async () =>

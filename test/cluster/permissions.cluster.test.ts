@@ -14,7 +14,7 @@ import type { JobRequest } from "../../services/deployer/builder/job/job-request
 import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
 import * as kinds from "../../services/deployer/kube/kinds.ts";
 import { managed } from "../../services/deployer/kube/names.ts";
-import { placementFields } from "../../services/deployer/kube/placement.ts";
+import { placementFields } from "../../services/deployer/kube/pods/placement.ts";
 import { readConfig } from "../../services/kit/process/config.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { findPrefix } from "./prefix.ts";

@@ -8,9 +8,9 @@ import { FOLDER_ORDER } from "./folder-order.ts";
 // (folder-order.ts), which types follow too.
 
 const root = join(import.meta.dirname, "../..");
-const files = globSync(["{proto,services,gateway,deploy,test}/**/*.ts"], {
+const files = globSync(["{proto,services,gateway,deploy,clients,test}/**/*.ts"], {
   cwd: root,
-  exclude: (path) => /(^|\/)(node_modules|test\/apps|\.berth)$/.test(path),
+  exclude: (path) => /(^|\/)(node_modules|test\/apps|\.berth|dist)$/.test(path),
 });
 const RELATIVE_IMPORT = /(?:from|import)\s*\(?\s*"(\.[^"]+)"/g;
 const imports = new Map(files.map((file) => [file, importsOf(file)]));
@@ -52,6 +52,11 @@ test.each([
 ])("%s may not import %s", (from, to) => {
   expect(imports.size).toBeGreaterThan(300);
   expect(mayImport(from, to)).toBe(false);
+});
+
+test("the gateway, kit and every service have an order of their folders", () => {
+  const parts = ["gateway", ...globSync("services/*", { cwd: root, exclude: ["services/node_modules"] })];
+  expect(parts.filter((part) => FOLDER_ORDER[part] === undefined)).toEqual([]);
 });
 
 describe.each(Object.entries(FOLDER_ORDER))("%s", (part, { floors, exceptions = {} }) => {

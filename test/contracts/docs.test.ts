@@ -96,7 +96,7 @@ test("what code and pages cite is in the repository: a rule of docs/ by its head
 
 test("the files that pages name are in the repository", () => {
   // What the recipes of CONTRIBUTING make.
-  const made = /\/notes?[/.]|0015-handles/;
+  const made = /\/notes?[/.]|NNNN-/;
   const missing = pages.flatMap((page) =>
     [...withoutCode(read(page)).matchAll(/`((?:services|gateway|proto|deploy|helm|test)\/[\w./-]+\.\w+)`/g)]
       .map(([, path]) => path!)
@@ -121,6 +121,38 @@ test("every event of the protos is in the catalogue", () => {
   expect(events.length).toBeGreaterThan(20);
   const catalogue = read("docs/events.md");
   expect(events.filter((name) => !catalogue.includes(`\`${name}\``))).toEqual([]);
+});
+
+test("the catalogue names who sends and who handles each event", () => {
+  const services = files.flatMap((file) => /^services\/(\w+)\/main\.ts$/.exec(file)?.slice(1) ?? []);
+  const processes = ["gateway", ...services];
+  const code = new Map(
+    processes.map((name) => {
+      const folder = name === "gateway" ? "gateway/" : `services/${name}/`;
+      const own = files.filter((file) => file.startsWith(folder) && file.endsWith(".ts"));
+      return [
+        name,
+        own
+          .filter((file) => !/\.test\.ts$|testing/.test(file))
+          .map(read)
+          .join("\n"),
+      ];
+    }),
+  );
+  const rows = [...read("docs/events.md").matchAll(/^\| (\w+) \| ((?:`\w+` ?)+)\| ?(.*?) ?\|$/gm)];
+  expect(rows.length).toBeGreaterThan(15);
+  const wrong = rows.flatMap(([, sender, events, consumers]) => {
+    // What they do with it stands in parentheses, with links.
+    const named = consumers!.replaceAll(/\]\([^)]*\)/g, "").replaceAll(/\([^)]*\)/g, "");
+    const said = processes.filter((name) => name === sender || new RegExp(`\\b${name}\\b`).test(named));
+    return [...events!.matchAll(/\w+/g)].flatMap(([event]) => {
+      const used = processes.filter((name) => new RegExp(`\\b${event}Schema\\b`).test(code.get(name)!));
+      return used.join() === said.join()
+        ? []
+        : [`${event}: ${said} are named, ${used} have it in their code`];
+    });
+  });
+  expect(wrong).toEqual([]);
 });
 
 test("rules are cited: the check above finds something to check", () => {

@@ -6,6 +6,20 @@ type Floors = { floors: string[]; exceptions?: Record<string, string> };
  * imports that go up or stay on a floor, as "from → to", each with its reason; the list may only shrink.
  */
 export const FOLDER_ORDER: Record<string, Floors> = {
+  "clients/cli": {
+    floors: [
+      "docs main",
+      "run",
+      "help",
+      "registry",
+      "commands",
+      "command",
+      "context",
+      "project report session",
+      "pack terminal",
+      "description failure version",
+    ],
+  },
   "deploy/backup": {
     floors: ["backup restore", "backups open", "folder images uploads", "bucket config database events"],
   },
@@ -23,14 +37,41 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "failure",
     ],
   },
+  "deploy/stripe-simulator": {
+    floors: [
+      "start",
+      "control server",
+      "checkout portal",
+      "subscriptions",
+      "collection",
+      "invoices",
+      "catalog customers events pages",
+      "http state",
+    ],
+  },
   gateway: {
     floors: [
       "main",
+      "mcp",
       "docs oauth requests",
       "pages streams uploads webhooks",
       "auth limits upstream",
       "config http routing",
       "metrics tasks upstreams",
+    ],
+  },
+  "services/billing": {
+    floors: [
+      "agreement-main check-main main refunds-main seed-main",
+      "set-up",
+      "api config events webhook",
+      "checkout plan-change sync",
+      "disputes",
+      "cancellation coupons seats statements",
+      "accounts metering refunds schedule",
+      "invoices subscription usage",
+      "pricing suspension",
+      "due money stripe tasks",
     ],
   },
   "services/deployer": {
@@ -39,10 +80,20 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "api reconcile",
       "builds engine events",
       "config releases",
-      "addons builder deployments",
-      "catalog runtime",
-      "accounts images kube queue store usage variables",
+      "addons builder deployments suspension",
+      "projects runtime",
+      "accounts due images kube store usage variables",
       "secrets shared sources tasks terms",
+    ],
+  },
+  "services/identity": {
+    floors: [
+      "main",
+      "config internal mail sweep",
+      "bootstrap invitations oauth sign-in",
+      "accounts passwords",
+      "tokens",
+      "attempts audit grants installation links tasks users",
     ],
   },
   "services/kit": {
@@ -50,9 +101,31 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "mail plans replay",
       "process",
       "events idempotency",
-      "postgres",
+      "postgres streams",
       "rpc",
+      "failures",
       "aead bearer-token coalesce html ids keyed-mutex lanes lines-of log mac network retry sizes tasks telemetry",
+    ],
+  },
+  "services/notifications": {
+    floors: [
+      "main",
+      "events feed unsubscribing",
+      "mail notices",
+      "preferences",
+      "digests",
+      "incidents recipients retention",
+      "config kinds tasks",
+    ],
+  },
+  "services/variables": {
+    floors: [
+      "main",
+      "api events rotate",
+      "follow writes",
+      "aliases resolve",
+      "addons config rows",
+      "scopes seal tasks",
     ],
   },
 };

@@ -1,4 +1,4 @@
-import { globSync } from "node:fs";
+import { globSync, readdirSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -30,6 +30,22 @@ test.each(roles)("schema.sql of %s is what its migrations make", async (role) =>
   }
 });
 
+/** Each must have a number that no other has: names are applied in order, and one that gets in between is refused. */
+function misnamedMigrations(names: string[]): string[] {
+  const numbers = names.map((name) => /^(\d{4})-[a-z0-9-]+\.sql$/.exec(name)?.[1]);
+  return names.filter((_, at) => numbers[at] === undefined || numbers.indexOf(numbers[at]) !== at);
+}
+
+test.each(roles)("the migrations of %s have numbers of their own", (role) => {
+  const folder = join(folders[roles.indexOf(role)]!, "migrations");
+  expect(misnamedMigrations(readdirSync(folder).sort())).toEqual([]);
+});
+
+test("a migration that would be left out, or come between others, is found", () => {
+  const names = ["0001-a.sql", "0002-b.sql", "0002-c.sql", "0003_d.sql", "4-e.sql", "0005-F.sql"];
+  expect(misnamedMigrations(names)).toEqual(names.slice(2));
+});
+
 /** What takes from the former program something that it reads or writes. */
 const CONTRACTION =
   /\bdrop (table|column)\b|\brename\b|\bset not null\b|\bset data type\b|\balter (column )?\w+ type\b|\badd column (?![^,;]*\b(default|generated)\b)[^,;]*\bnot null\b/i;
@@ -38,9 +54,12 @@ test.each(roles)("a migration of %s that contracts says which programs can run o
   const pool = createPool(database.url(role), { max: 1 });
   const folder = join(folders[roles.indexOf(role)]!, "migrations");
   await migrate(pool, folder);
-  const { rows } = await pool.query("select name from schema_migrations where oldest is null");
+  const { rows } = await pool.query("select name, oldest from schema_migrations");
   await pool.end();
-  for (const { name } of rows) {
+  // The program before this migration knows at most the one before.
+  expect(rows.filter(({ name, oldest }) => oldest !== null && oldest >= name.slice(0, 4))).toEqual([]);
+  for (const { name, oldest } of rows) {
+    if (oldest !== null) continue;
     const statements = (await readFile(join(folder, name), "utf8")).replaceAll(/--.*/g, "");
     expect([name, CONTRACTION.exec(statements)?.[0]]).toEqual([name, undefined]);
   }

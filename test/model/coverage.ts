@@ -12,12 +12,14 @@ export const COVERED = [
   "reconcile/reconcile-service.ts",
   "reconcile/tear-down.ts",
   "reconcile/resync.ts",
-  "releases/apply-release.ts",
+  "releases/apply/apply-release.ts",
+  "releases/apply/apply-decision.ts",
+  "releases/apply/record-applied.ts",
   "releases/adjust-release.ts",
   "releases/record-status.ts",
   "releases/lease-lock.ts",
   "variables/early-variables.ts",
-  "releases/to-release.ts",
+  "releases/apply/to-release.ts",
 ] as const;
 
 /** How often each branch of a file was taken, in the order of `findBranches`. */

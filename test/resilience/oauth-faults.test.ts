@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { sweepOauth } from "../../services/identity/oauth/sql.ts";
+import { sweepOauth } from "../../services/identity/oauth/sweep.ts";
 import { freePort } from "../../services/kit/process/free-port.ts";
 import { holdCommits } from "../../services/kit/testing/hold-commits.ts";
 import { openProxy } from "../../services/kit/testing/proxy.ts";
@@ -133,6 +133,38 @@ test.each(["kept", "lost"] as const)(
     await it.must("DELETE", `/me/mcp-grants/${clientId}`);
     await eventually("it is refused", async () => (await it.use(anew.token)) === 401);
     expect(of(clientId, await it.grants())).toEqual([]);
+  },
+);
+
+test.each(["kept", "lost"] as const)(
+  "identity is killed while a user lets a device in, which is %s: the device gets what was granted, once",
+  async (outcome) => {
+    const identity = await identityProcess();
+    const there = await replicas.gatewayBefore(identity.port);
+    const clientId = "berth-cli";
+    const before = of(clientId, await it.grants()).length;
+    const { body: asked } = await it.post("/oauth2/device_authorization", { client_id: clientId });
+    const decision = { userCode: asked.user_code, accountId: it.accountId, role: "reader" };
+    const allow = () => there.call("POST", "/oauth/device/complete", decision);
+    const held = await holdCommits({ pool: it.pool }, "insert", "oauth_grants", "true");
+    const first = allow();
+    await held.reached();
+    await identity.kill();
+    await held.release(outcome);
+    expect((await first).status).toBe(503);
+    await identity.run();
+    expect(of(clientId, await it.grants())).toHaveLength(outcome === "kept" ? 1 : before);
+    const again = await eventually("the retry is answered", async () => {
+      const answer = await allow();
+      return answer.status !== 503 && answer;
+    });
+    expect(again.status === 204 ? "204" : refusal(again)).toBe(
+      outcome === "kept" ? "422 unknown_code" : "204",
+    );
+    const poll = { grant_type: "urn:ietf:params:oauth:grant-type:device_code", client_id: clientId };
+    const { body } = await it.post("/oauth2/token", { ...poll, device_code: asked.device_code! });
+    expect(await it.use(body.access_token!)).toBe(200);
+    expect(of(clientId, await it.grants())).toHaveLength(1);
   },
 );
 

@@ -65,6 +65,7 @@ const usesOf = (base: string): [string, string, unknown?][] => [
 const usesOfService = (S: string): [string, string, unknown?][] => [
   ...usesOf(S),
   ["GET", `${S}/resolved-variables`],
+  ["POST", `${S}/resolved-variables/reveal`],
 ];
 const usesOfEnvironment = (E: string): [string, string, unknown?][] => [
   ["GET", E],

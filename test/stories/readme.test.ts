@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { exampleFiles } from "../support/archives.ts";
+import { openMachine } from "../support/cli.ts";
 import { type Launched, launch } from "../support/launched.ts";
 import { consent } from "../support/oauth/application.ts";
 import { type GitServer, startGitServer } from "../support/servers/git-server.ts";
@@ -28,7 +29,7 @@ afterAll(async () => {
 async function paste(lines: string, more: Record<string, string> = {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "berth-paste-"));
   await symlink(platform.data, join(folder, ".berth"));
-  await symlink(join(root, "test"), join(folder, "test"));
+  for (const name of ["test", "node_modules"]) await symlink(join(root, name), join(folder, name));
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder, ...more };
   const options = { cwd: folder, env, timeout: 120_000 };
   try {
@@ -44,23 +45,76 @@ async function commandsOf(page: string): Promise<string[]> {
   return [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map((match) => match[1]!);
 }
 
-test("the README's first deploy, as the start prints it, and the tour, pasted line by line, do what they say", async () => {
+test("the README's first deploy is three commands, which the start prints, and they and its others do what they say", async () => {
   const indented = await eventually(
     "the commands are printed",
     async () => /in this folder:\n\n(.*)\n\nCtrl-C/s.exec(platform.output())?.[1],
   );
   const printed = indented.replace(/^ {2}/gm, "");
-  const [helpers, make, deploy, ...more] = await commandsOf("README.md");
-  const shown = [helpers, make, deploy].join("\n").trimEnd();
-  expect(printed.replaceAll(`${platform.data}/local.json`, ".berth/local.json")).toBe(shown);
-  const tour = [printed, ...more, ...(await commandsOf("docs/tour.md"))].join("\n");
+  const [first, ...more] = await commandsOf("README.md");
+  expect(printed.replaceAll(`${platform.data}/local.json`, ".berth/local.json")).toBe(first!.trimEnd());
+  expect(first!.trim().split("\n")).toHaveLength(3);
+  const config = await mkdtemp(join(tmpdir(), "berth-config-"));
+  // npx takes a second to find the command: three times show that it does.
+  const found = `npx() { ${join(root, "node_modules/.bin")}/"$@"; }`;
+  const output = await paste([first, found, ...more].join("\n"), { XDG_CONFIG_HOME: config });
+  await rm(config, { recursive: true });
+  const { origin } = new URL(platform.checkoutUrl!);
+  for (const said of [
+    "http://web-production-shop.localhost:",
+    "web      web   ",
+    "listening on port",
+    "[]\n",
+    "projected $",
+    `"checkoutUrl":"${origin}/c/cs_test_`,
+  ])
+    expect(output).toContain(said);
+});
+
+test("a gateway that is killed while berth deploys and follows logs ends neither", async () => {
+  const machine = openMachine();
+  try {
+    await machine.must(["login", "--local", join(platform.data, "local.json")]);
+    await machine.must(["init", "killed"]);
+    machine.write({
+      "package.json": '{"scripts":{"build":"sleep 3","start":"node server.js"}}',
+      "server.js": `let n = 0; setInterval(() => console.log("tick", n++), 100);
+        require("node:http").createServer((_, response) => response.end()).listen(process.env.PORT);`,
+    });
+    const up = machine.start(["up"]);
+    await up.said(/Detected a Node/);
+    await platform.kill("gateway");
+    const { code, stdout, stderr } = await up.ended;
+    expect([code, stdout, stderr]).toEqual([
+      0,
+      expect.stringMatching(/^http/),
+      expect.stringContaining("v1 healthy"),
+    ]);
+
+    const logs = machine.start(["logs", "-f", "-n", "1", "--json"]);
+    const ticks = async () =>
+      [...(await logs.said(/tick/)).input!.matchAll(/tick (\d+)/g)].map(([, n]) => Number(n));
+    await eventually("lines arrive", async () => (await ticks()).length > 5);
+    await platform.kill("gateway");
+    const before = (await ticks()).at(-1)!;
+    await eventually("lines arrive again", async () => (await ticks()).at(-1)! > before + 10);
+    logs.child.kill("SIGINT");
+    expect((await logs.ended).code).toBe(130);
+    const all = await ticks();
+    expect(all).toEqual(all.map((_, n) => all[0]! + n));
+  } finally {
+    await machine.berth(["projects", "delete", "killed", "--yes"]);
+    machine.remove();
+  }
+});
+
+test("the first deploy with curl and the tour, pasted line by line, do what they say", async () => {
   const commit = git.create("yours", exampleFiles("node"));
+  const tour = [...(await commandsOf("docs/curl.md")), ...(await commandsOf("docs/tour.md"))].join("\n");
   const output = await paste(tour, { REPOSITORY: git.url("yours") });
   const all = "API_KEY, DATABASE_URL, GREETING, HOME, LANG, PATH, PLATFORM_VARIABLES_REVISION, PORT, PWD";
   for (const said of [
     "Hello! Set the variable GREETING",
-    '"projectedNetUsd"',
-    "/c/cs_test_",
     '"name":"API_KEY","sensitive":true,"source":"service"',
     "Hello from production",
     "Changed while it runs",
@@ -77,7 +131,7 @@ test("the README's first deploy, as the start prints it, and the tour, pasted li
 });
 
 test("the tour's wait ends when a deployment failed, and says why", async () => {
-  const [helpers] = await commandsOf("README.md");
+  const [helpers] = await commandsOf("docs/curl.md");
   const output = await paste(`${helpers}
     P=$A/projects/$(api POST $A/projects '{"name":"fails"}' | get .id)
     E=$P/environments/$(api POST $P/environments '{"name":"production"}' | get .id)
@@ -94,8 +148,10 @@ test("the README's MCP client gets access to the account and the role that its u
   const [, section = ""] = text.split("## Connect an MCP client\n");
   const [, command = ""] = /^```\n(.*?)^```$/ms.exec(section) ?? [];
   const { accountId, baseUrl } = platform;
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME, BASE: baseUrl };
-  const client = spawn("bash", ["-euo", "pipefail", "-c", command], { cwd: root, env });
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME };
+  expect(command).toContain(" http://127.0.0.1:4000/v1\n");
+  const here = command.replace("http://127.0.0.1:4000/v1", baseUrl);
+  const client = spawn("bash", ["-euo", "pipefail", "-c", here], { cwd: root, env });
   let output = "";
   for (const stream of [client.stdout, client.stderr])
     stream.on("data", (chunk) => {

@@ -142,7 +142,7 @@ test("what takes the API's port while the gateway starts gets no token, and no s
     expect(await starting).toEqual([5, expect.stringContaining(`Port ${gateway} on 127.0.0.1 is in use`)]);
     expect(heard.filter((line) => line.includes("Bearer"))).toEqual([]);
     const sentence = new RegExp(
-      `Port ${gateway} on .* in use, and this data folder's API has that address.*--port`,
+      `Port ${gateway} on .* in use, and the API of this data folder has that address.*--port`,
     );
     expect(await start()).toEqual([5, expect.stringMatching(sentence)]);
   } finally {

@@ -13,8 +13,8 @@ import { engine, isPushed, push } from "./registry.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
-/** What changes no image's behaviour. */
-const irrelevant = /(\.test|\/testing)\.ts$|\/testing\/|\.md$/;
+/** What changes no image's behaviour; the gateway serves the docs. */
+const irrelevant = /(\.test|\/testing)\.ts$|\/testing\/|^(?!docs\/).*\.md$/;
 
 /**
  * Builds the platform's image, that of its next version and the builder's from this repository, and pushes them, unless

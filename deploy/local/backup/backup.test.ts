@@ -79,7 +79,7 @@ test("a machine is restored elsewhere from a backup and its keys, and from neith
 
   // While it runs.
   const made = await run("backup", "--data", inFolder("first"), "--to", inFolder("backups"));
-  expect(made).toMatchObject({ code: 0, said: expect.stringContaining("it does not hold the keys") });
+  expect(made).toMatchObject({ code: 0, said: expect.stringContaining("it does not contain the keys") });
   const from = ["--from", inFolder("backups")];
   expect(await run("restore", "--data", inFolder("first"), ...from)).toMatchObject({ code: 4 });
   await must("POST", `${S}/variables`, { name: "LATER", value: "x" });
@@ -88,7 +88,7 @@ test("a machine is restored elsewhere from a backup and its keys, and from neith
   const lacking = await run("restore", "--data", inFolder("second"), ...from);
   expect(lacking).toMatchObject({
     code: 6,
-    said: expect.stringContaining("secrets.json, which holds the keys"),
+    said: expect.stringContaining("secrets.json with the keys does not exist"),
   });
   const kept = (name: string) => readFile(join(inFolder("first"), name), "utf8");
   const secrets = JSON.parse(await kept("secrets.json"));
@@ -97,12 +97,12 @@ test("a machine is restored elsewhere from a backup and its keys, and from neith
   await mkdir(inFolder("second"));
   await writeFile(inFolder("second/secrets.json"), JSON.stringify(others), { mode: 0o600 });
   const other = await run("restore", "--data", inFolder("second"), ...from);
-  expect(other).toMatchObject({ code: 1, said: expect.stringContaining("are not those of the backup") });
+  expect(other).toMatchObject({ code: 1, said: expect.stringContaining("differ from those of the backup") });
 
   for (const name of ["secrets.json", "ports.json"])
     await writeFile(inFolder(`second/${name}`), await kept(name), { mode: 0o600 });
   const restored = await run("restore", "--data", inFolder("second"), ...from);
-  expect(restored).toMatchObject({ code: 0, said: expect.stringContaining("It did not hold the keys") });
+  expect(restored).toMatchObject({ code: 0, said: expect.stringContaining("It did not contain the keys") });
   platform = await launch({ dir: inFolder("second") });
   const { data } = await must<{ data: { name: string }[] }>("GET", `${S}/variables`);
   expect(data.map(({ name }) => name)).toEqual(["DB", "SECRET"]);

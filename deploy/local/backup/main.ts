@@ -25,7 +25,7 @@ const MISSING = [
   "the keys (secrets.json)",
   "the data of addons",
   "builds of apps",
-  "mails and payments of this machine's own pages",
+  "the mails and payments of the local pages",
 ];
 
 const text = { type: "string" } as const;

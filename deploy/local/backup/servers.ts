@@ -47,7 +47,7 @@ export async function withStoppedPlatform<T>(
 ): Promise<T> {
   // A folder without them would get new ones, with which nothing can be read that was kept.
   await access(secretsFile(data)).catch(() => {
-    const sentence = `There is no ${secretsFile(data)}, which holds the keys. Put the one of the data folder there first.`;
+    const sentence = `${secretsFile(data)} with the keys does not exist. Copy the file of the original data folder there first.`;
     throw new StartFailure("folderDamaged", sentence);
   });
   const { folder, lock } = await takeDataFolder(data);

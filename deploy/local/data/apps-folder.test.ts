@@ -77,7 +77,9 @@ test("builds follow a data folder that is moved, a copy of one gets copies, and 
   expect(await built(copy.apps)).toBe("one");
   await rm(copy.apps, { recursive: true });
   const lost = await place(join(clone, "copy"));
-  expect(lost.said).toEqual([expect.stringContaining(`${copy.apps}, where builds were kept, is gone`)]);
+  expect(lost.said).toEqual([
+    expect.stringContaining(`${copy.apps}, the folder of builds, no longer exists`),
+  ]);
 });
 
 test("a reset deletes the builds of its own data folder alone", async () => {

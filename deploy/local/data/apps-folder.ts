@@ -44,7 +44,7 @@ export async function placeApps(
     const seenThere = await projectAbove(state);
     if (seenThere !== undefined) {
       say(
-        `Apps see ${seen}, as their folder lies below it. Start with --data in a folder with none above it.`,
+        `Apps can see ${seen}, because their folder is below it. To avoid this, use --data with a folder that has no such files above it.`,
       );
       return folder.deployer;
     }
@@ -92,8 +92,8 @@ async function makeLinked(folder: DataFolder, state: string): Promise<string> {
     await mkdir(apps, { recursive: true, mode: 0o700 });
     await writeSafely(join(apps, OWNER), folder.dir);
   } catch (cause) {
-    const why = `${apps} cannot be made for builds and apps (${(cause as Error).message}).`;
-    const sentence = `${why} Set XDG_STATE_HOME to a folder that can be written, or start with --data in one that is in no project.`;
+    const why = `${apps} cannot be created for builds and apps (${(cause as Error).message}).`;
+    const sentence = `${why} Set XDG_STATE_HOME to a writable folder, or use --data with a folder outside of any project.`;
     throw new StartFailure("cannotRun", sentence, { cause });
   }
   await symlink(apps, `${folder.apps}.new`);
@@ -113,7 +113,7 @@ async function takeLinked(
   const owner = await ownerOf(linked);
   if (owner === folder.dir) return linked;
   if (owner === undefined) {
-    say(`${linked}, where builds were kept, is gone: services have to be deployed again.`);
+    say(`${linked}, the folder of builds, no longer exists: deploy services again.`);
     return undefined;
   }
   if ((await readlink(join(owner, basename(folder.apps))).catch(() => undefined)) !== linked) {

@@ -119,15 +119,15 @@ async function readPorts(file: string): Promise<Record<string, number>> {
   } catch (cause) {
     throw new StartFailure(
       "folderDamaged",
-      `The file ${file} cannot be read. Restore it, or delete it: then ports are chosen anew.`,
+      `The file ${file} cannot be read. Restore it, or delete it to choose new ports.`,
       { cause },
     );
   }
 }
 
 const apiMoved = (port: number) =>
-  `Port ${port} on 127.0.0.1 is in use, and this data folder's API has that address. Stop the process that listens ` +
-  "there, or move the API with --port: applications connected by OAuth then have to be connected again.";
+  `Port ${port} on 127.0.0.1 is in use, and the API of this data folder has that address. Stop the process that listens ` +
+  "there, or move the API with --port: OAuth applications then have to be connected again.";
 
 async function firstFree(candidates: number[], taken: Set<number>): Promise<number> {
   for (const port of candidates) if (!taken.has(port) && (await isFree(port))) return port;

@@ -44,7 +44,7 @@ export async function readSecrets(data: string, roles: string[], fresh: boolean)
 }
 
 function damagedSecrets(file: string, what: string, cause?: unknown): StartFailure {
-  const sentence = `The file ${file} ${what}, and the data beside it cannot be read without it.`;
+  const sentence = `The file ${file} ${what}, and the data next to it cannot be read without it.`;
   return new StartFailure(
     "folderDamaged",
     `${sentence} Restore it, or start over with --reset, which deletes all data.`,

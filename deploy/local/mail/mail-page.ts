@@ -10,13 +10,13 @@ export function listPage(mails: CapturedMail[]): Html {
   if (mails.length === 0)
     return toDocument(
       "Mail",
-      html`<p>No mail yet. What Berth sends appears here, and goes nowhere else.</p>`,
+      html`<p>No mail yet. Mail that Berth sends appears here and is not delivered.</p>`,
     );
   const rows = mails.map(
     ({ id, to, subject, date }) =>
       html`<li><a href="${id}">${subject || "(no subject)"}</a><span>to ${to}, ${date}</span></li>`,
   );
-  return toDocument("Mail", html`<p>What Berth sent; it went nowhere else.</p><ul>${rows}</ul>`);
+  return toDocument("Mail", html`<p>Mail that Berth sent. It was not delivered.</p><ul>${rows}</ul>`);
 }
 
 /** Returns the page of a mail: its text, whose links can be followed, and its HTML as a mail program shows it. */

@@ -88,7 +88,7 @@ test.each(["data/jetstream", "data/jetstream/$G/streams/BERTH"])(
     const server = await start({ report: (line) => lines.push(line) });
     await publish(server.url);
     expect(lines).toEqual([
-      expect.stringMatching(/could not read its store, which is now .*unreadable-\d+;/),
+      expect.stringMatching(/could not read its store, which was moved to .*unreadable-\d+\./),
     ]);
     expect(await readFile(join(dir, "nats/nats.log"), "utf8")).toContain(lines[0]);
     expect((await readdir(join(dir, "nats"))).filter((name) => name.startsWith("unreadable-"))).toHaveLength(

@@ -61,7 +61,7 @@ async function startAnew({ dir, log, report }: Aside, cause: Error, start: () =>
   await rename(store, aside);
   try {
     const server = await start();
-    const line = `NATS could not read its store, which is now ${aside}; events are published again.`;
+    const line = `NATS could not read its store, which was moved to ${aside}. Events are published again.`;
     await appendFile(log, `${line} ${cause.message}\n`);
     report?.(line);
     return server;

@@ -52,7 +52,7 @@ async function linkLibraries(root: string): Promise<void> {
       throw new StartFailure(
         "cannotRun",
         `${dirname(path)} cannot be written (${(cause as Error).message}). ` +
-          "PostgreSQL needs links between its libraries there: make node_modules writable for the first start.",
+          "PostgreSQL has to create links between its libraries there: make node_modules writable for the first start.",
         { cause },
       );
     }

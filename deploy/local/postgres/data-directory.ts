@@ -20,7 +20,10 @@ export async function prepareDataDirectory(preparation: Preparation): Promise<st
   const exists = (await readdir(dir)).includes("data");
   if (exists && version === undefined) throw damagedFolder(dir, "data/PG_VERSION is missing");
   if (version !== undefined && version.trim() !== MAJOR) {
-    throw damagedFolder(dir, `it was created by PostgreSQL ${version.trim()}, and this is ${MAJOR}`);
+    throw damagedFolder(
+      dir,
+      `it was created by PostgreSQL ${version.trim()}, but this is PostgreSQL ${MAJOR}`,
+    );
   }
   const file = join(dir, "password");
   const password = exists ? await readPassword(file) : await readOrCreatePassword(file);

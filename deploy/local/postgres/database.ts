@@ -51,8 +51,8 @@ async function checkKeys(url: string, secrets: Secrets, data: string): Promise<v
     if (!(cause instanceof WrongKey)) throw cause;
     throw new StartFailure(
       "wrongKey",
-      `The encryption key in ${secretsFile(data)} is not the one this data was encrypted with. ` +
-        "Put the former key back, or start over with --reset, which deletes all data.",
+      `The encryption key in ${secretsFile(data)} is not the key with which this data was encrypted. ` +
+        "Restore the previous key, or start over with --reset, which deletes all data.",
       { cause },
     );
   }

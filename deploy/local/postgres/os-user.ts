@@ -31,7 +31,7 @@ export async function findOsUser(dir: string, binary: string): Promise<OsUser> {
   throw new StartFailure(
     "cannotRun",
     `PostgreSQL refuses to run as root, and no other user can access ${dir} (${refusals.join("; ")}). ` +
-      "Start as an ordinary user, or clone to a folder that other users can enter.",
+      "Start as an ordinary user, or clone to a folder that other users can access.",
   );
 }
 

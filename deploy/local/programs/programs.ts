@@ -97,7 +97,10 @@ export const programs: Program[] = [
       STRIPE_SECRET_KEY: payments.key,
       STRIPE_WEBHOOK_SECRETS: payments.webhookSecrets,
       STRIPE_API_URL: payments.url,
+      STRIPE_INSTALLATION: payments.installation,
+      STRIPE_TAX: process.env.STRIPE_TAX || "off",
       ...planSettings(),
+      PLAN_GRACE_DAYS: process.env.PLAN_GRACE_DAYS || "7",
     }),
   },
   {

@@ -15,7 +15,7 @@ export type Options = {
 /** The root of the project. */
 export const projectDir = join(import.meta.dirname, "../../..");
 
-export const help = `npm start -- [options]     the whole platform on this machine
+export const help = `npm start -- [options]     runs the whole platform on this machine
 
   --data DIR    data folder (default: .berth in the project)
   --port N      port of the API (default: 4000, or a free one); apps are on the next one

@@ -33,11 +33,12 @@ export async function summary(info: LocalInfo, about: About): Promise<string> {
   const table = [
     ["API", info.baseUrl],
     ["Reference", `${info.origin}/docs`],
-    ["Sign-in", `${info.origin}/signin (your profile, and what applications may do)`],
+    ["Sign-in", `${info.origin}/signin (your profile and connected applications)`],
     ["Apps", `http://<service>-<environment>-<project>.localhost:${router}`],
     ["Owner", `${info.ownerEmail} (password: ownerPassword in ${folder}/secrets.json)`],
     ["Token", info.ownerToken],
-    ...(info.mailUrl ? [["Mail", `${info.mailUrl} (what Berth sends; it goes nowhere else)`]] : []),
+    ["CLI", `npx berth login --local ${quoted(`${folder}/local.json`)} (signs in, from this folder)`],
+    ...(info.mailUrl ? [["Mail", `${info.mailUrl} (shows captured mail; nothing is delivered)`]] : []),
     ...(info.checkoutUrl
       ? [["Payments", `${info.checkoutUrl} (a simulator of Stripe: no money moves)`]]
       : []),
@@ -79,9 +80,8 @@ function describeMove({ name, from, to }: MovedPort): string {
 async function firstDeploy(data: string): Promise<string[]> {
   const readme = await readFile(join(projectDir, "README.md"), "utf8");
   const section = readme.split("\n## ").find((text) => text.startsWith("First deploy\n")) ?? "";
-  const path = `${shortPath(data)}/local.json`;
-  const file = /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
-  const blocks = section.split("\n```sh\n").slice(1);
+  const file = quoted(`${shortPath(data)}/local.json`);
+  const blocks = section.split("\n```sh\n").slice(1, 2);
   const commands = blocks.map((block) =>
     `${block.split("\n```\n")[0]}\n`.replaceAll(".berth/local.json", file).replace(/^(?=.)/gm, "  "),
   );
@@ -90,6 +90,11 @@ async function firstDeploy(data: string): Promise<string[]> {
     "",
     commands.join("\n").trimEnd(),
   ];
+}
+
+/** Returns a path as a shell reads it. */
+function quoted(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
 function shortPath(path: string): string {

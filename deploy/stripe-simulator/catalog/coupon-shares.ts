@@ -1,6 +1,6 @@
 import type Stripe from "stripe";
 
-/** Returns what a coupon takes off each of some amounts: nothing off products that it is not for. */
+/** Returns the discount of a coupon on each amount: 0 on products to which it does not apply. */
 export function toCouponShares(
   coupon: Stripe.Coupon,
   lines: { product: string; amount: number }[],
@@ -11,7 +11,7 @@ export function toCouponShares(
   return eligible.map((amount) => Math.round((amount * coupon.percent_off!) / 100));
 }
 
-/** Shares an amount among parts in proportion to them, at most what they are; the shares are whole and add up. */
+/** Splits an amount in proportion to parts, no share larger than its part; shares are whole and add up to the amount. */
 function allocate(amount: number, parts: number[]): number[] {
   const positive = parts.map((part) => Math.max(0, part));
   const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);

@@ -1,5 +1,6 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
+import { need } from "../http/lookup.ts";
 import {
   clearable,
   float,
@@ -14,9 +15,9 @@ import {
 } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { need, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 
-/** Coupons: what a discount takes off. */
+/** Coupons: the terms of a discount. */
 export function couponRoutes(world: World): Route[] {
   const { coupons, deleted } = world.state;
   return [
@@ -103,7 +104,7 @@ function createCoupon(world: World, params: Stripe.CouponCreateParams): Stripe.C
   return coupon;
 }
 
-/** Brings `valid` up to date: whether the coupon can be redeemed now. */
+/** Updates `valid`: whether the coupon can be redeemed now. */
 export function withValidity({ clock }: World, coupon: Stripe.Coupon): Stripe.Coupon {
   const { redeem_by, max_redemptions, times_redeemed } = coupon;
   coupon.valid =

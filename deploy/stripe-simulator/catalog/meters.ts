@@ -1,16 +1,17 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
+import { need, needCustomer } from "../http/lookup.ts";
 import { map, natural, object, oneOf, text } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { need, needCustomer, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 
 /** How old, and how far ahead, the time of a meter event may be. */
 const OLDEST_SECONDS = 35 * 24 * 60 * 60;
 const AHEAD_SECONDS = 5 * 60;
 
-/** Meters and what is reported to them; `used` is called with the customer of each event. */
-export function meterRoutes(world: World, used: (customer: string) => void): Route[] {
+/** Meters and their events; `onUsage` is called with the customer of each event. */
+export function meterRoutes(world: World, onUsage: (customer: string) => void): Route[] {
   const { meters } = world.state;
   const setStatus = (id: string, status: "active" | "inactive") => {
     const meter = need(meters, "meter", id);
@@ -64,7 +65,7 @@ export function meterRoutes(world: World, used: (customer: string) => void): Rou
       ),
       (params) => {
         const { event, customer } = recordEvent(world, params);
-        used(customer);
+        onUsage(customer);
         return event;
       },
     ),
@@ -165,7 +166,7 @@ function recordEvent({ state, clock }: World, params: Stripe.Billing.MeterEventC
   return { event, customer };
 }
 
-/** Returns what a customer used of a meter in a period, by the meter's formula. */
+/** Returns the usage of a customer in a period, aggregated by the meter's formula. */
 export function usageOf(
   { state }: World,
   meterId: string,

@@ -1,5 +1,6 @@
 import Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
+import { need } from "../http/lookup.ts";
 import {
   clearable,
   decimal,
@@ -15,14 +16,14 @@ import {
 } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { idOf, need, type World } from "../state/world.ts";
+import { idOf, type World } from "../state/world.ts";
 import { createProduct } from "./products.ts";
 
 const interval = oneOf("day", "week", "month", "year");
 const usageType = oneOf("licensed", "metered");
 const MOST_LOOKUP_KEYS = 10;
 
-/** Prices: fixed once they are made, but for their names. */
+/** Prices: immutable once created, except for their names. */
 export function priceRoutes(world: World): Route[] {
   const { prices } = world.state;
   return [
@@ -64,10 +65,13 @@ export function priceRoutes(world: World): Route[] {
         lookup_key: text,
         metadata: clearable(map),
         nickname: text,
+        tax_behavior: oneOf("exclusive", "inclusive"),
         transfer_lookup_key: flag,
       }),
       ({ metadata, lookup_key, transfer_lookup_key, ...change }, id) => {
         const price = need(prices, "price", id!);
+        if (change.tax_behavior && price.tax_behavior !== "unspecified")
+          throw invalid("The tax_behavior of a price cannot be changed once it is set.", "tax_behavior");
         if (lookup_key !== undefined)
           takeLookupKey(world, lookup_key, transfer_lookup_key ?? false, price.id);
         Object.assign(price, change, { ...(lookup_key !== undefined && { lookup_key }) });
@@ -150,7 +154,7 @@ function createPrice(world: World, params: Stripe.PriceCreateParams): Stripe.Pri
   return price;
 }
 
-/** Metered prices have a meter, and others none: since 2025-03-31.basil. */
+/** Since 2025-03-31.basil metered prices have a meter, and others have none. */
 function checkMeter({ state }: World, { usage_type, meter }: Stripe.PriceCreateParams.Recurring): void {
   if (usage_type === "metered" && meter === undefined)
     throw invalid("A metered price must have a meter.", "recurring[meter]", "parameter_missing");
@@ -159,7 +163,7 @@ function checkMeter({ state }: World, { usage_type, meter }: Stripe.PriceCreateP
   if (meter !== undefined) need(state.meters, "meter", meter, "recurring[meter]");
 }
 
-/** Makes sure that no other price has the key: takes it away with `transfer`, else refuses. */
+/** Ensures that no other price has the lookup key: removes it with `transfer`, else throws. */
 function takeLookupKey({ state }: World, key: string, transfer: boolean, id: string): void {
   const owner = [...state.prices.values()].find((price) => price.lookup_key === key && price.id !== id);
   if (!owner) return;
@@ -172,7 +176,7 @@ function takeLookupKey({ state }: World, key: string, transfer: boolean, id: str
   owner.lookup_key = null;
 }
 
-/** Returns what some units of a price cost in whole cents. */
+/** Returns the amount of a quantity at a price, in whole cents. */
 export function amountOf(price: Stripe.Price, units: number): number {
   const amount = price.unit_amount_decimal!.mul(Stripe.Decimal.from(units));
   return Number(amount.toFixed(0, "half-up"));
@@ -181,4 +185,9 @@ export function amountOf(price: Stripe.Price, units: number): number {
 /** Returns the id of a price's product. */
 export function productOf(price: Stripe.Price): string {
   return idOf(price.product);
+}
+
+/** Whether a price is charged by use. */
+export function isMetered(price: Stripe.Price): boolean {
+  return price.recurring?.usage_type === "metered";
 }

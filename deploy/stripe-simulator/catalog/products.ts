@@ -1,11 +1,12 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
+import { need } from "../http/lookup.ts";
 import { clearable, flag, list, map, mergeMetadata, object, range, text } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { need, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 
-/** Products: what prices are of. */
+/** Products, which have prices. */
 export function productRoutes(world: World): Route[] {
   const { products, prices, deleted } = world.state;
   return [

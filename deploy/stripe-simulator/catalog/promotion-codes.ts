@@ -1,12 +1,13 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
+import { need, needCustomer } from "../http/lookup.ts";
 import { clearable, flag, map, mergeMetadata, natural, object, oneOf, range, text } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId, randomWord } from "../state/ids.ts";
-import { idOf, need, needCustomer, type World } from "../state/world.ts";
+import { idOf, type World } from "../state/world.ts";
 import { withValidity } from "./coupons.ts";
 
-/** Promotion codes: what a customer types to get a coupon. */
+/** Promotion codes, which customers enter to get a coupon. */
 export function promotionCodeRoutes(world: World): Route[] {
   const { promotionCodes } = world.state;
   return [
@@ -108,7 +109,7 @@ function isSameCode(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
 
-/** Brings `active` up to date: a code that is past, used up or whose coupon is not valid is not active. */
+/** Updates `active`: false for a code that expired, is used up or whose coupon is not valid. */
 function refreshed(world: World, row: Stripe.PromotionCode): Stripe.PromotionCode {
   const { expires_at, max_redemptions, times_redeemed, promotion } = row;
   const coupon = world.state.coupons.get(idOf(promotion.coupon!));
@@ -121,13 +122,13 @@ function refreshed(world: World, row: Stripe.PromotionCode): Stripe.PromotionCod
   return row;
 }
 
-/** What a discount is asked for with. */
+/** A requested discount. */
 export type DiscountRequest = { coupon?: string; promotion_code?: string; discount?: string };
 
-/** What a discount is made from. */
+/** The coupon, and the code if there is one, of a discount. */
 export type DiscountSource = { coupon: string; promotion_code: string | null };
 
-/** Returns the sources of discounts that are asked for in the parameter `discounts`. */
+/** Returns the sources of the discounts in the parameter `discounts`. */
 export function toDiscountSources(
   world: World,
   requests: DiscountRequest[],
@@ -140,7 +141,7 @@ export function toDiscountSources(
 }
 
 /**
- * Returns the source of a discount for a customer who pays `amount` now (unknown: no minimum is checked); refuses a
+ * Returns the source of a discount for a customer who pays `amount` now (undefined: no minimum is checked). Throws for a
  * code that cannot be redeemed.
  */
 function toDiscountSource(
@@ -176,4 +177,18 @@ function toDiscountSource(
       at,
     );
   return { coupon: idOf(row.promotion.coupon!), promotion_code: row.id };
+}
+
+/** Refuses a discount whose code or coupon was redeemed as often as it may be since it was requested. */
+export function requireRedemptionLeft({ state }: World, { coupon, promotion_code }: DiscountSource): void {
+  const limits = [state.coupons.get(coupon), state.promotionCodes.get(promotion_code ?? "")];
+  const isUsedUp = limits.some(
+    (one) => one && one.max_redemptions !== null && one.times_redeemed >= one.max_redemptions,
+  );
+  if (isUsedUp)
+    throw invalid(
+      "This promotion code has been redeemed as often as it can be.",
+      "discounts",
+      "coupon_expired",
+    );
 }

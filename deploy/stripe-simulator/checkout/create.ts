@@ -1,11 +1,11 @@
 import type Stripe from "stripe";
-import { amountOf } from "../catalog/prices.ts";
+import { amountOf, isMetered } from "../catalog/prices.ts";
 import { toDiscountSources } from "../catalog/promotion-codes.ts";
 import { invalid } from "../http/errors.ts";
+import { needCustomer } from "../http/lookup.ts";
 import { mergeMetadata } from "../http/params.ts";
-import { isMetered } from "../invoices/lines.ts";
 import { newId, randomWord } from "../state/ids.ts";
-import { needCustomer, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 import { checkIntervals, needPrice } from "../subscriptions/build.ts";
 import { toSessionTotals } from "./session-lines.ts";
 
@@ -22,7 +22,7 @@ export function createSession(world: World, params: Params): Stripe.Checkout.Ses
   const customer = needCustomer(state, params.customer);
   const isAllowed = (end: number) => end >= now + SHORTEST_SECONDS && end <= now + LONGEST_SECONDS;
   const asked = params.expires_at ?? now + LONGEST_SECONDS;
-  // The clock of the client that asks may have stayed when this one was moved.
+  // The client's clock was possibly not advanced with this one.
   const expires = [asked, asked + clock.ahead()].find(isAllowed);
   if (expires === undefined)
     throw invalid(
@@ -42,7 +42,16 @@ export function createSession(world: World, params: Params): Stripe.Checkout.Ses
     allowed_payment_method_types: null,
     amount_subtotal: subtotal,
     amount_total: total,
-    automatic_tax: { enabled: false, liability: null, provider: null, status: null },
+    automatic_tax: {
+      enabled: params.automatic_tax?.enabled ?? false,
+      liability: null,
+      provider: params.automatic_tax?.enabled ? "stripe" : null,
+      status: params.automatic_tax?.enabled ? "requires_location_inputs" : null,
+    },
+    tax_id_collection: {
+      enabled: params.tax_id_collection?.enabled ?? false,
+      required: "never",
+    },
     billing_address_collection: params.billing_address_collection ?? null,
     cancel_url: params.cancel_url ?? null,
     client_reference_id: params.client_reference_id ?? null,
@@ -115,6 +124,7 @@ export function createSession(world: World, params: Params): Stripe.Checkout.Ses
 }
 
 function toOrder(world: World, params: Params, customer: string) {
+  const { state } = world;
   const items = params.line_items ?? [];
   if (items.length === 0)
     throw invalid("Missing required param: line_items.", "line_items", "parameter_missing");
@@ -132,7 +142,13 @@ function toOrder(world: World, params: Params, customer: string) {
       );
     return found;
   });
-  // Mixed intervals are for the Subscriptions API alone, also in flexible mode.
+  const isUnclear = prices.some(({ tax_behavior }) => tax_behavior === "unspecified");
+  if (params.automatic_tax?.enabled && isUnclear && !state.tax.tax_behavior)
+    throw invalid(
+      "Set tax_behavior on the prices, or a default in the settings of Stripe Tax.",
+      "line_items",
+    );
+  // Only the Subscriptions API accepts mixed intervals, also in flexible mode.
   checkIntervals(prices, "checkout");
   const amount = prices.reduce((sum, price, index) => sum + amountOf(price, items[index]!.quantity ?? 0), 0);
   const [discount] = toDiscountSources(world, params.discounts || [], customer, amount);

@@ -2,13 +2,13 @@ import type Stripe from "stripe";
 import { html } from "../../../services/kit/html.ts";
 import { findCardByNumber, TEST_CARDS } from "../customers/test-cards.ts";
 import { StripeError } from "../http/errors.ts";
-import type { SimpleRequest, SimpleResponse } from "../http/server.ts";
+import type { SimpleRequest, SimpleResponse } from "../http/routes.ts";
 import { page, redirect, toDollars } from "../pages/layout.ts";
 import type { World } from "../state/world.ts";
 import { completeSession } from "./complete.ts";
 import { toSessionLines, toSessionTotals } from "./session-lines.ts";
 
-/** Answers `GET /c/:id`, and `POST /c/:id` with what was pressed: the page where a session is paid. */
+/** Handles `GET /c/:id`, the page where a session is paid, and `POST /c/:id`, its buttons. */
 export function checkoutPage(world: World, id: string, { method, body }: SimpleRequest): SimpleResponse {
   const session = world.state.checkoutSessions.get(id);
   if (!session) return page("Not found", html`<p>There is no such checkout session.</p>`, 404);
@@ -59,7 +59,7 @@ ${error !== undefined && html`<p class="error" role="alert" id="error">${error}<
 <input id="card_number" name="card_number" inputmode="numeric" autocomplete="off" value="4242 4242 4242 4242"${
       error !== undefined && html` aria-invalid="true" aria-describedby="error"`
     }>
-<p><small>No other cards than these are taken, and no number is kept:</small></p>
+<p><small>Only these cards are accepted, and no number is stored:</small></p>
 <ul>${TEST_CARDS.map(
       ({ number, outcome }) =>
         html`<li><small>${number.replaceAll(/(\d{4})(?=\d)/g, "$1 ")} ${OUTCOMES[outcome]}</small></li>`,
@@ -82,5 +82,6 @@ const OUTCOMES = {
   succeeds: "pays",
   declines: "is declined",
   fails_later: "pays now and fails at renewals",
+  disputes: "pays, and the payer disputes it at the bank",
   needs_action: "pays now and waits for its payer at renewals",
 };

@@ -1,8 +1,9 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
-import { clearable, list, map, natural, object, oneOf, range, text } from "../http/params.ts";
+import { need } from "../http/lookup.ts";
+import { clearable, flag, list, map, natural, object, oneOf, range, text } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
-import { need, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 import { createSession } from "./create.ts";
 import { toSessionLines } from "./session-lines.ts";
 
@@ -12,6 +13,11 @@ const CREATE = object<Params>(
   {
     mode: oneOf("subscription"),
     ui_mode: oneOf("hosted_page"),
+    automatic_tax: object<Stripe.Checkout.SessionCreateParams.AutomaticTax>({ enabled: flag }, "enabled"),
+    tax_id_collection: object<Stripe.Checkout.SessionCreateParams.TaxIdCollection>(
+      { enabled: flag },
+      "enabled",
+    ),
     customer: text,
     customer_update: object<Stripe.Checkout.SessionCreateParams.CustomerUpdate>({
       address: oneOf("auto", "never"),
@@ -44,7 +50,7 @@ const CREATE = object<Params>(
   "success_url",
 );
 
-/** Checkout sessions: made here, paid on their page. */
+/** Checkout sessions, which are paid on their page. */
 export function checkoutRoutes(world: World): Route[] {
   const { checkoutSessions } = world.state;
   const needSession = (id: string) => need(checkoutSessions, "checkout.session", id);
@@ -68,7 +74,7 @@ export function checkoutRoutes(world: World): Route[] {
   ];
 }
 
-/** Ends an open session: its page can no longer be paid on. */
+/** Expires an open session, which can then no longer be paid. */
 export function expire(world: World, session: Stripe.Checkout.Session): Stripe.Checkout.Session {
   if (session.status !== "open")
     throw invalid(

@@ -3,7 +3,7 @@ import { toCouponShares } from "../catalog/coupon-shares.ts";
 import { amountOf, productOf } from "../catalog/prices.ts";
 import type { World } from "../state/world.ts";
 
-/** Returns the lines of what a checkout session sells, with its discount. */
+/** Returns the line items of a checkout session, with its discount. */
 export function toSessionLines({ state }: Pick<World, "state">, session: string): Stripe.LineItem[] {
   const order = state.orders.get(session);
   if (!order) return [];
@@ -37,7 +37,7 @@ export function toSessionLines({ state }: Pick<World, "state">, session: string)
   );
 }
 
-/** Returns what a checkout session costs. */
+/** Returns the totals of a checkout session. */
 export function toSessionTotals(world: Pick<World, "state">, session: string) {
   const lines = toSessionLines(world, session);
   const sum = (value: (line: Stripe.LineItem) => number) =>

@@ -4,11 +4,13 @@ import { findCardByNumber } from "../customers/test-cards.ts";
 import type { Webhooks } from "../events/deliveries.ts";
 import { NO_SWITCHES, type Switches } from "../events/switches.ts";
 import { invalid, StripeError } from "../http/errors.ts";
-import type { SimpleRequest, SimpleResponse } from "../http/server.ts";
+import { FAULTS, type Fault, type Faults } from "../http/faults.ts";
+import { need } from "../http/lookup.ts";
+import type { SimpleRequest, SimpleResponse } from "../http/routes.ts";
+import { dispute } from "../invoices/disputes.ts";
 import { failRefund } from "../invoices/refunds.ts";
 import type { Clock } from "../state/clock.ts";
-import { need, type World } from "../state/world.ts";
-import { FAULTS, type Fault, type Faults } from "./faults.ts";
+import type { World } from "../state/world.ts";
 
 export type Controls = {
   world: World;
@@ -17,7 +19,7 @@ export type Controls = {
   webhooks: Webhooks;
 };
 
-/** Answers `/_sim/…`: what programs say to the simulator itself, in JSON. */
+/** Handles `/_sim/…`, the endpoints that control the simulator, in JSON. */
 export async function control(controls: Controls, request: SimpleRequest): Promise<SimpleResponse> {
   try {
     const body = request.body === "" ? {} : JSON.parse(request.body);
@@ -41,6 +43,13 @@ async function run(
   if (session) return runSession(world, session[1]!, session[2]!, body);
   const refund = /^POST refunds\/(\w+)\/fail$/.exec(what);
   if (refund) return failRefund(world, refund[1]!);
+  const disputed = /^POST payments\/(\w+)\/dispute$/.exec(what);
+  if (disputed)
+    return dispute(world, need(world.state.payments, "payment_intent", disputed[1]!), {
+      ...(Number.isInteger(body.amount) && { amount: Number(body.amount) }),
+      ...(body.reason !== undefined && { reason: String(body.reason) }),
+      inquiry: body.inquiry === true,
+    });
   switch (what) {
     case "GET clock":
       return { now: clock.now(), next: clock.next() ?? null };
@@ -75,7 +84,8 @@ function runSession(world: World, id: string, action: string, body: Record<strin
   const number = String(body.card ?? (action === "fail" ? "4000000000000002" : "4242424242424242"));
   const card = findCardByNumber(number);
   if (!card) throw invalid("This is not one of Stripe's test cards.", "card");
-  return completeSession(world, session, card, body.payment === "later");
+  const country = body.country === undefined ? undefined : String(body.country);
+  return completeSession(world, session, card, body.payment === "later", country);
 }
 
 function toSeconds({ seconds, to }: Record<string, unknown>, now: number): number {

@@ -1,12 +1,12 @@
 import { expire } from "../checkout/routes.ts";
+import { collect, finalizeAndCollect } from "../collection/collect.ts";
 import type { Schedule } from "../state/clock.ts";
 import type { World } from "../state/world.ts";
-import { collect, finalizeAndCollect } from "../subscriptions/collection.ts";
 import { advance, nextStep } from "../subscriptions/cycle.ts";
 
 type Due = { at: number; run: () => void };
 
-/** Returns all that Stripe does by itself when its time comes. */
+/** Returns Stripe's scheduled work: sessions expire, subscriptions renew and end, invoices are finalized and collected. */
 export function createSchedule(world: World): Schedule {
   function* all(): Generator<Due> {
     const { checkoutSessions, subscriptions, invoices } = world.state;

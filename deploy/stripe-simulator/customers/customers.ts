@@ -1,5 +1,6 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
+import { need, needCustomer } from "../http/lookup.ts";
 import {
   address,
   clearable,
@@ -15,7 +16,7 @@ import {
 } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { need, needCustomer, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 import { toMatcher } from "./search.ts";
 
 const invoiceSettings = object<Stripe.CustomerUpdateParams.InvoiceSettings>({
@@ -36,8 +37,8 @@ const shared = {
   validate: flag,
 };
 
-/** Customers; `end` ends the subscriptions of one who is deleted. */
-export function customerRoutes(world: World, end: (customer: string) => void): Route[] {
+/** Customers; `onDelete` ends the subscriptions of a customer who is deleted. */
+export function customerRoutes(world: World, onDelete: (customer: string) => void): Route[] {
   const { customers, deleted } = world.state;
   return [
     route("POST", "/v1/customers", object<Stripe.CustomerCreateParams>(shared), (params) =>
@@ -69,12 +70,16 @@ export function customerRoutes(world: World, end: (customer: string) => void): R
     ),
     route("DELETE", "/v1/customers/:id", object({}), (_, id) => {
       const customer = needCustomer(world.state, id, "id");
-      end(customer.id);
+      onDelete(customer.id);
       customers.delete(customer.id);
-      const gone = { id: customer.id, object: "customer", deleted: true } satisfies Stripe.DeletedCustomer;
-      deleted.set(customer.id, gone);
+      const tombstone = {
+        id: customer.id,
+        object: "customer",
+        deleted: true,
+      } satisfies Stripe.DeletedCustomer;
+      deleted.set(customer.id, tombstone);
       world.emit("customer.deleted", customer);
-      return gone;
+      return tombstone;
     }),
     listRoute("/v1/customers", object<Stripe.CustomerListParams>({ created: range, email: text }), (filter) =>
       select(customers.values(), filter),

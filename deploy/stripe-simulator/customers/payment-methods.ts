@@ -1,9 +1,10 @@
 import type Stripe from "stripe";
 import { invalid, missing } from "../http/errors.ts";
+import { need, needCustomer } from "../http/lookup.ts";
 import { address, clearable, map, mergeMetadata, object, oneOf, text } from "../http/params.ts";
 import { listRoute, type Route, route } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { need, needCustomer, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 import { findCardByName, type TestCard } from "./test-cards.ts";
 
 const billingDetails = object<Stripe.PaymentMethodCreateParams.BillingDetails>({
@@ -13,7 +14,7 @@ const billingDetails = object<Stripe.PaymentMethodCreateParams.BillingDetails>({
   phone: clearable(text),
 });
 
-/** Payment methods: cards, by Stripe's names of its test cards. No number of a card is ever kept. */
+/** Payment methods: cards, named by Stripe's names of its test cards. Card numbers are never stored. */
 export function paymentMethodRoutes(world: World): Route[] {
   const { paymentMethods, customers } = world.state;
   const type = oneOf("card");
@@ -77,7 +78,7 @@ export function paymentMethodRoutes(world: World): Route[] {
   ];
 }
 
-/** Adds the payment method of a test card, which belongs to nobody yet. */
+/** Adds the payment method of a test card, attached to no customer yet. */
 export function createCard(world: World, { number, brand, outcome }: TestCard): Stripe.PaymentMethod {
   const { state, clock } = world;
   const method = {
@@ -112,7 +113,7 @@ export function createCard(world: World, { number, brand, outcome }: TestCard): 
   return method;
 }
 
-/** Gives a payment method to a customer. */
+/** Attaches a payment method to a customer. */
 export function attach(world: World, method: Stripe.PaymentMethod, customer: string): Stripe.PaymentMethod {
   if (method.customer !== null && method.customer !== customer)
     throw invalid("The payment method you provided has already been attached to a customer.", "id");

@@ -8,7 +8,7 @@ export type TestCard = {
   words: string[];
 };
 
-/** Stripe's test cards that the simulator knows: by number on its pages, by `pm_card_…` and `tok_…` in the API. */
+/** The supported ones of Stripe's test cards: by number on pages, by `pm_card_…` and `tok_…` in the API. */
 export const TEST_CARDS: TestCard[] = [
   card("4242424242424242", "visa", "succeeds", ["visa"]),
   card("5555555555554444", "mastercard", "succeeds", ["mastercard"]),
@@ -21,6 +21,7 @@ export const TEST_CARDS: TestCard[] = [
     "insufficient_funds",
   ),
   card("4000000000000341", "visa", "fails_later", ["chargeCustomerFail"]),
+  card("4000000000000259", "visa", "disputes", ["createDispute"]),
   card("4000002760003184", "visa", "needs_action", ["authenticationRequired"], "authentication_required"),
 ];
 

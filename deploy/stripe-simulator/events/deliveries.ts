@@ -1,10 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import Stripe from "stripe";
+import type { Delivery } from "../state/state.ts";
 import type { World } from "../state/world.ts";
 import { NO_SWITCHES, type Switches, takeSwitch } from "./switches.ts";
-
-/** An event on its way to an endpoint; `due` is a time of the simulator's clock. */
-export type Delivery = { id: string; event: string; endpoint: string; attempts: number; due: number };
 
 /** Seconds of the simulator's clock between attempts; after the last one Stripe gives up, about three days on. */
 const BACKOFF = [5, 60, 300, 1800, 7200, 18_000, 36_000, 43_200, 43_200, 43_200, 43_200];
@@ -14,9 +12,9 @@ const { webhooks: SIGNER } = new Stripe("sk_test_unused");
 
 export type Webhooks = ReturnType<typeof createWebhooks>;
 
-/** Sends events to webhook endpoints, one after the other for each, and again until they are answered 2xx. */
-export function createWebhooks(world: World, changed: () => void) {
-  const { deliveries, events, webhookEndpoints } = world.state;
+/** Delivers events to webhook endpoints in order, and retries until an endpoint answers 2xx. */
+export function createWebhooks({ state, clock }: Pick<World, "state" | "clock">, changed: () => void) {
+  const { deliveries, events, webhookEndpoints } = state;
   const switches: Switches = { ...NO_SWITCHES };
   const stopping = new AbortController();
   let held: Delivery[] = [];
@@ -36,7 +34,7 @@ export function createWebhooks(world: World, changed: () => void) {
       deliveries.set(`${delivery.id}_again`, { ...delivery, id: `${delivery.id}_again` });
   }
 
-  const nextDue = () => deliveries.values().find(({ due }) => due <= world.clock.now());
+  const nextDue = () => deliveries.values().find(({ due }) => due <= clock.now());
 
   async function sendAll(): Promise<void> {
     for (let next = nextDue(); next && !stopping.signal.aborted; next = nextDue()) {
@@ -46,16 +44,16 @@ export function createWebhooks(world: World, changed: () => void) {
       if (outcome === "done") deliveries.delete(delivery.id);
       else retryLater(delivery);
     }
-    // What a crash forgets here is sent once more.
+    // A crash before this sends the same events again.
     changed();
   }
 
   function retryLater(delivery: Delivery): void {
     const wait = BACKOFF[delivery.attempts];
     delivery.attempts++;
-    // At the end of the queue, so that others overtake it.
+    // Moves to the end of the queue, so that others are not held up.
     deliveries.delete(delivery.id);
-    if (wait !== undefined) deliveries.set(delivery.id, { ...delivery, due: world.clock.now() + wait });
+    if (wait !== undefined) deliveries.set(delivery.id, { ...delivery, due: clock.now() + wait });
   }
 
   async function send({ event: eventId, endpoint: endpointId }: Delivery): Promise<"done" | "failed"> {
@@ -78,7 +76,7 @@ export function createWebhooks(world: World, changed: () => void) {
     return "done";
   }
 
-  /** Sends what is due. */
+  /** Sends the deliveries that are due. */
   function pump(): Promise<void> {
     if (!sending && !nextDue()) return Promise.resolve();
     sending ??= sendAll().finally(() => {
@@ -91,20 +89,20 @@ export function createWebhooks(world: World, changed: () => void) {
   return {
     schedule,
     pump,
-    /** Sets switches; the others stay as they are. */
+    /** Sets some switches. */
     set: (change: Partial<Switches>): void => {
       Object.assign(switches, change);
     },
     switches: (): Switches => ({ ...switches }),
-    /** Returns the deliveries that were not answered 2xx yet. */
+    /** Returns the deliveries without a 2xx response so far. */
     pending: (): Delivery[] => [...deliveries.values()].map((delivery) => ({ ...delivery })),
-    /** Tries all pending deliveries now, those held by `reorder` too. Resolves when each was tried. */
+    /** Attempts all pending deliveries now, including those held by `reorder`. Resolves when each was attempted. */
     async flush(): Promise<void> {
       for (const late of held.reverse()) deliveries.set(late.id, late);
       held = [];
       switches.reorder = 0;
       await sending;
-      for (const delivery of deliveries.values()) delivery.due = Math.min(delivery.due, world.clock.now());
+      for (const delivery of deliveries.values()) delivery.due = Math.min(delivery.due, clock.now());
       await pump();
     },
     stop: async () => {

@@ -1,16 +1,18 @@
 import Stripe from "stripe";
-import { render } from "../http/expand.ts";
+import { toJson } from "../http/json.ts";
 import { newId } from "../state/ids.ts";
+import type { Delivery } from "../state/state.ts";
 import type { World } from "../state/world.ts";
-import type { Delivery } from "./deliveries.ts";
 
 /** How long Stripe lists events. */
 const KEPT_SECONDS = 30 * 24 * 60 * 60;
 
-/** Returns what records an event: `schedule` is called with each delivery of it. */
-export function createEmit(world: () => World, schedule: (delivery: Delivery) => void): World["emit"] {
+/** Returns the function that records an event and calls `schedule` with each delivery of it. */
+export function createEmit(
+  { state, clock }: Pick<World, "state" | "clock">,
+  schedule: (delivery: Delivery) => void,
+): World["emit"] {
   return (type, object, previous) => {
-    const { state, clock } = world();
     const created = clock.now();
     const endpoints = [...state.webhookEndpoints.values()].filter(
       ({ status, enabled_events }) =>
@@ -22,7 +24,7 @@ export function createEmit(world: () => World, schedule: (delivery: Delivery) =>
       api_version: Stripe.API_VERSION,
       created,
       data: {
-        object: render(world(), object) as never,
+        object: toJson(object) as never,
         ...(previous && { previous_attributes: previous as never }),
       },
       livemode: false,

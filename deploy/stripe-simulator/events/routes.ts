@@ -1,9 +1,10 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
+import { need } from "../http/lookup.ts";
 import { clearable, flag, list, map, mergeMetadata, object, range, text } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { need, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 
 const MOST_TYPES = 20;
 
@@ -32,7 +33,7 @@ export function eventRoutes({ state, clock }: World): Route[] {
     ),
     route("GET", "/v1/events/:id", object({}), (_, id) => need(events, "event", id!)),
     listRoute("/v1/webhook_endpoints", object<Stripe.WebhookEndpointListParams>({}), () =>
-      // The secret is shown only once, when the endpoint is made.
+      // The secret is shown only once, when the endpoint is created.
       [...webhookEndpoints.values()].map(({ secret: _, ...endpoint }) => endpoint),
     ),
     route(

@@ -1,14 +1,14 @@
-/** What goes wrong with deliveries; each is for a number of the next ones, `delay_ms` for all until it is set to 0. */
+/** Faults of deliveries: each applies to that many of the next ones, `delay_ms` to all until it is 0 again. */
 export type Switches = {
-  /** They are lost: never sent, as if Stripe had given up. */
+  /** Never sent, as if Stripe had given up. */
   drop: number;
-  /** They are sent twice. */
+  /** Sent twice. */
   duplicate: number;
-  /** They are held until so many are there, and then sent latest first. */
+  /** Held until there are this many, then sent latest first. */
   reorder: number;
-  /** Their bodies are changed after they were signed. */
+  /** The body is changed after it was signed. */
   tamper: number;
-  /** They are sent so much later, in milliseconds of real time. */
+  /** Delay before sending, in milliseconds of real time. */
   delay_ms: number;
 };
 
@@ -16,7 +16,7 @@ export const NO_SWITCHES: Switches = { drop: 0, duplicate: 0, reorder: 0, tamper
 
 type CountedSwitch = Exclude<keyof Switches, "delay_ms">;
 
-/** Whether a switch is on; counts one of its times. */
+/** Returns whether a switch is on, and counts it down. */
 export function takeSwitch(switches: Switches, name: CountedSwitch): boolean {
   if (switches[name] <= 0) return false;
   switches[name]--;

@@ -1,6 +1,6 @@
 type ErrorType = "api_error" | "card_error" | "idempotency_error" | "invalid_request_error";
 
-/** An error as Stripe's API answers it. */
+/** An error response of Stripe's API. */
 export class StripeError extends Error {
   readonly status: number;
   readonly type: ErrorType;
@@ -13,13 +13,13 @@ export class StripeError extends Error {
     this.details = details;
   }
 
-  /** Returns the body of the answer. */
+  /** Returns the body of the response. */
   toBody(): { error: object } {
     return { error: { type: this.type, message: this.message, ...this.details } };
   }
 }
 
-/** Returns 400: the request cannot be done as it is. */
+/** Returns a 400 invalid_request_error. */
 export function invalid(message: string, param?: string, code?: string): StripeError {
   return new StripeError(400, "invalid_request_error", message, { code, param });
 }

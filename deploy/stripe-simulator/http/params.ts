@@ -1,7 +1,7 @@
 import Stripe from "stripe";
 import { invalid, StripeError } from "./errors.ts";
 
-/** Turns what a form holds into a parameter's value; throws Stripe's error for one that Stripe would refuse. */
+/** Parses a form value into a parameter's value. Throws Stripe's error for one that Stripe would refuse. */
 export type Field<T> = (value: unknown, path: string) => T;
 
 type Members<T> = { [Name in keyof T]?: Field<unknown> };
@@ -58,7 +58,7 @@ export function clearable<T>(field: Field<T>): Field<T | ""> {
   return (value, path) => (value === "" ? "" : field(value, path));
 }
 
-/** Returns a field that takes what either field takes. */
+/** Returns a field that accepts what either field accepts. */
 export function either<A, B>(first: Field<A>, second: Field<B>): Field<A | B> {
   return (value, path) => {
     try {
@@ -90,7 +90,7 @@ export const map: Field<Record<string, string>> = (value, path) => {
 
 /**
  * Returns a field of an object with these members and no others. The names are checked against Stripe's own type of
- * the parameters; `required` are those that must be there.
+ * the parameters; `required` are mandatory.
  */
 export function object<T extends object>(members: Members<T>, ...required: (keyof T & string)[]): Field<T> {
   const fields = new Map<string, Field<unknown>>(Object.entries(members) as [string, Field<unknown>][]);
@@ -120,13 +120,13 @@ export const address = object<Stripe.AddressParam>({
   state: text,
 });
 
-/** A time, or a range of times, of a list. */
+/** A time or a range of times, to filter a list. */
 export const range = either(
   natural,
   object<Stripe.RangeQueryParam>({ gt: natural, gte: natural, lt: natural, lte: natural }),
 );
 
-/** Whether a time is in the range that a list was asked for. */
+/** Whether a time is in the requested range. */
 export function isWithin(range: Stripe.RangeQueryParam | number | undefined, time: number): boolean {
   if (range === undefined) return true;
   if (typeof range === "number") return time === range;

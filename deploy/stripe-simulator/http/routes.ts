@@ -5,19 +5,23 @@ import { type Field, isWithin, list, natural, object, text } from "./params.ts";
 
 type Method = "GET" | "POST" | "DELETE";
 
-/** An endpoint of the API: what it takes, and what it does. */
+/** An endpoint of the API; `run` parses the parameters and prepares the call. */
 export type Route = {
   method: Method;
   path: string;
   run: (form: Form, ...ids: string[]) => PreparedCall;
 };
 
-/** A call whose parameters are valid; `run` does it. */
+/** A call with valid parameters. */
 export type PreparedCall = { run: () => object; expand: string[] };
+
+/** A request outside the API, of a page or a control, and its answer. */
+export type SimpleRequest = { method: string; path: string; query: URLSearchParams; body: string };
+export type SimpleResponse = { status: number; headers?: Record<string, string>; body?: string };
 
 type Common = { expand?: string[] };
 
-/** Returns an endpoint. `expand` is taken by each of them. */
+/** Returns an endpoint. Every endpoint accepts `expand`. */
 export function route<T extends object>(
   method: Method,
   path: string,
@@ -89,8 +93,8 @@ function toPage<O extends { id: string }>(all: O[], paging: Stripe.PaginationPar
 }
 
 /**
- * Returns the rows whose members are those of a filter, as far as it has them; `created` may be a range of times. Rows
- * refer to each other by ids.
+ * Returns the rows whose members equal those of the filter; `created` may be a range of times. Rows refer to each other
+ * by ids.
  */
 export function select<O extends object>(rows: Iterable<O>, filter: object): O[] {
   const wanted = Object.entries(filter).filter(([, value]) => value !== undefined);
@@ -102,7 +106,7 @@ export function select<O extends object>(rows: Iterable<O>, filter: object): O[]
   });
 }
 
-/** Returns Stripe's form of a list. */
+/** Returns a list object of Stripe's. */
 export function toList<O>(data: O[], url: string, has_more = false): Stripe.ApiList<O> {
   return { object: "list", data, has_more, url };
 }

@@ -1,9 +1,10 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
+import { need, needCustomer } from "../http/lookup.ts";
 import { clearable, list, map, mergeMetadata, natural, object, oneOf, text } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { need, needCustomer, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 
 type Create = Stripe.Billing.CreditGrantCreateParams;
 
@@ -43,7 +44,7 @@ const CREATE = object<Create>(
   "customer",
 );
 
-/** Credit grants: what a customer need not pay of metered prices. */
+/** Credit grants: prepaid credit for metered prices. */
 export function creditGrantRoutes(world: World): Route[] {
   const { creditGrants } = world.state;
   const { clock, emit } = world;

@@ -2,10 +2,11 @@ import Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
 import { newId } from "../state/ids.ts";
 import { idOf, type World } from "../state/world.ts";
+import { percentOfRate, toTax } from "./taxes.ts";
 
 type LineRequest = Stripe.CreditNoteCreateParams.Line;
 
-/** Returns the lines of a credit note: each takes its share of the discounts and credits of what it gives back. */
+/** Returns the lines of a credit note, each with its share of the discounts and credits of the invoice line. */
 export function toNoteLines(
   world: World,
   invoice: Stripe.Invoice,
@@ -13,6 +14,9 @@ export function toNoteLines(
 ): Stripe.CreditNoteLineItem[] {
   if ((lines === undefined) === (amount === undefined))
     throw invalid("You must provide exactly one of lines and amount.", "lines");
+  const isTaxed = invoice.automatic_tax.enabled;
+  if (isTaxed && lines?.some(({ type }) => type === "custom_line_item"))
+    throw invalid("A custom line is not valid for an invoice with automatic tax.", "lines");
   if (amount !== undefined)
     return [toCustomLine({ description: "Credit", quantity: 1, unit_amount: amount })];
   return lines!.map((line, index) =>
@@ -41,8 +45,12 @@ function toInvoiceLine(
     );
   const shareOf = (whole: number) => (line.amount === 0 ? 0 : Math.round((whole * gross) / line.amount));
   const discounts = (line.discount_amounts ?? []).map((one) => ({ ...one, amount: shareOf(one.amount) }));
+  const taken = (line.pretax_credit_amounts ?? []).reduce((sum, one) => sum + shareOf(one.amount), 0);
   return toRow({
     type: "invoice_line_item",
+    taxes: (line.taxes ?? []).map(({ tax_rate_details: rate }) =>
+      toTax(rate!.tax_rate, percentOfRate(rate!.tax_rate), gross - taken),
+    ),
     amount: gross,
     description: description ?? line.description,
     discount_amount: discounts.reduce((sum, one) => sum + one.amount, 0),
@@ -64,6 +72,7 @@ function toCustomLine({ description, quantity = 1, unit_amount }: Partial<LineRe
     throw invalid("A custom line needs description and unit_amount.", "lines", "parameter_missing");
   return toRow({
     type: "custom_line_item",
+    taxes: [],
     amount: unit_amount * quantity,
     description,
     discount_amount: 0,
@@ -76,7 +85,7 @@ function toCustomLine({ description, quantity = 1, unit_amount }: Partial<LineRe
 
 type Row = Omit<
   Stripe.CreditNoteLineItem,
-  "id" | "object" | "livemode" | "metadata" | "tax_rates" | "taxes" | "unit_amount_decimal"
+  "id" | "object" | "livemode" | "metadata" | "tax_rates" | "unit_amount_decimal"
 >;
 
 function toRow(row: Row): Stripe.CreditNoteLineItem {
@@ -86,13 +95,12 @@ function toRow(row: Row): Stripe.CreditNoteLineItem {
     livemode: false,
     metadata: {},
     tax_rates: [],
-    taxes: [],
     unit_amount_decimal: row.unit_amount === null ? null : Stripe.Decimal.from(row.unit_amount),
     ...row,
   } satisfies Stripe.CreditNoteLineItem;
 }
 
-/** Returns what earlier credit notes gave back of a line, before its discounts. */
+/** Returns the amount of a line that earlier credit notes credited, before discounts. */
 function creditedOf({ state }: World, line: string): number {
   let credited = 0;
   for (const note of state.creditNotes.values())
@@ -100,9 +108,10 @@ function creditedOf({ state }: World, line: string): number {
   return credited;
 }
 
-/** Returns what a line of a credit note gives back in the end. */
+/** Returns the net amount of a credit note line, with tax. */
 export function creditOf(line: Stripe.CreditNoteLineItem): number {
-  return line.amount - line.pretax_credit_amounts.reduce((sum, { amount }) => sum + amount, 0);
+  const credits = line.pretax_credit_amounts.reduce((sum, { amount }) => sum + amount, 0);
+  return line.amount - credits + (line.taxes ?? []).reduce((sum, { amount }) => sum + amount, 0);
 }
 
 /** Returns the payment of an invoice, if a card paid it. */

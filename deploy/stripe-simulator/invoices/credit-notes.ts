@@ -1,5 +1,6 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
+import { need, needCustomer } from "../http/lookup.ts";
 import {
   clearable,
   integer,
@@ -14,7 +15,7 @@ import {
 } from "../http/params.ts";
 import { listRoute, type Route, route, select, toList } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { idOf, need, needCustomer, type World } from "../state/world.ts";
+import { idOf, type World } from "../state/world.ts";
 import { creditOf, paymentOf, toNoteLines } from "./credit-note-lines.ts";
 import { refund } from "./refunds.ts";
 
@@ -48,7 +49,7 @@ const PARAMS = object<Params>(
   "invoice",
 );
 
-/** Credit notes: what is taken off an invoice after it was finalized. */
+/** Credit notes: reductions of finalized invoices. */
 export function creditNoteRoutes(world: World): Route[] {
   const { creditNotes } = world.state;
   return [
@@ -78,7 +79,7 @@ export function creditNoteRoutes(world: World): Route[] {
   ];
 }
 
-/** Returns a credit note that is not issued, once it is known that it can be. */
+/** Returns a credit note without issuing it. Throws when it cannot be issued. */
 function toNote(world: World, params: Params) {
   const { state, clock } = world;
   const invoice = need(state.invoices, "invoice", params.invoice, "invoice");
@@ -100,6 +101,7 @@ function toNote(world: World, params: Params) {
     );
   const id = newId("cn");
   const discount = lines.reduce((sum, line) => sum + line.discount_amount, 0);
+  const taxes = lines.flatMap((line) => line.taxes ?? []).reduce((sum, { amount }) => sum + amount, 0);
   const gross = lines.reduce((sum, line) => sum + line.amount, 0);
   const note = {
     id,
@@ -132,7 +134,7 @@ function toNote(world: World, params: Params) {
     subtotal: gross,
     subtotal_excluding_tax: gross,
     total,
-    total_excluding_tax: total,
+    total_excluding_tax: total - taxes,
     total_taxes: [],
     type: prePayment === 0 ? "post_payment" : postPayment === 0 ? "pre_payment" : "mixed",
     voided_at: null,
@@ -140,7 +142,7 @@ function toNote(world: World, params: Params) {
   return { note: note as Stripe.CreditNote, invoice };
 }
 
-/** Returns what can still be given back of what was paid, by notes and refunds together. */
+/** Returns the paid amount that credit notes and refunds have not returned yet. */
 function creditableOf(world: World, invoice: Stripe.Invoice): number {
   const notes = [...world.state.creditNotes.values()].filter((note) => note.invoice === invoice.id);
   const refundsOfNotes = notes
@@ -181,7 +183,7 @@ function createNote(world: World, params: Params): Stripe.CreditNote {
   return note;
 }
 
-/** Reduces what is owed for an open invoice; one of which nothing is left is paid. */
+/** Reduces the amount due of an open invoice; at zero it is paid. */
 function takeOff({ clock, emit }: World, invoice: Stripe.Invoice, amount: number): void {
   if (amount === 0) return;
   invoice.pre_payment_credit_notes_amount += amount;

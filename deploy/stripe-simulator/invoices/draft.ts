@@ -1,12 +1,13 @@
 import type Stripe from "stripe";
+import type { Period } from "../catalog/periods.ts";
+import { needCustomer } from "../http/lookup.ts";
 import { toList } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { needCustomer, type World } from "../state/world.ts";
-import type { Period } from "../subscriptions/periods.ts";
+import type { World } from "../state/world.ts";
 import { type LineInput, toLine } from "./lines.ts";
 import { computeTotals } from "./totals.ts";
 
-/** How long a draft waits before it is finalized: time to report the last use of its period. */
+/** How long a draft waits before it is finalized: time to report the last usage of its period. */
 const DRAFT_SECONDS = 60 * 60;
 
 export type DraftInput = {
@@ -15,9 +16,11 @@ export type DraftInput = {
   reason: Stripe.Invoice.BillingReason;
   lines: LineInput[];
   period: Period;
-  /** Whether it is finalized and collected without being asked to. */
+  /** Whether it is finalized and collected automatically. */
   autoAdvance: boolean;
   metadata?: Stripe.Metadata;
+  /** Whether tax is calculated, if no subscription says it. */
+  automaticTax?: boolean;
   description?: string | null;
 };
 
@@ -34,7 +37,7 @@ export function createDraft(world: World, input: DraftInput): Stripe.Invoice {
   return invoice;
 }
 
-/** Returns a draft with its totals, which is not added. */
+/** Returns a draft with its totals, without adding it. */
 export function toDraft(world: World, input: DraftInput): Stripe.Invoice {
   const { state, clock } = world;
   const now = clock.now();
@@ -57,7 +60,13 @@ export function toDraft(world: World, input: DraftInput): Stripe.Invoice {
     attempt_count: 0,
     attempted: false,
     auto_advance: input.autoAdvance,
-    automatic_tax: { disabled_reason: null, enabled: false, liability: null, provider: null, status: null },
+    automatic_tax: {
+      disabled_reason: null,
+      enabled: subscription?.automatic_tax.enabled ?? input.automaticTax ?? false,
+      liability: null,
+      provider: null,
+      status: null,
+    },
     automatically_finalizes_at: input.autoAdvance ? now + DRAFT_SECONDS : null,
     billing_reason: input.reason,
     collection_method: "charge_automatically",

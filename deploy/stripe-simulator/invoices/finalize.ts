@@ -1,12 +1,13 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
-import { idOf, needCustomer, type World } from "../state/world.ts";
+import { needCustomer } from "../http/lookup.ts";
+import { idOf, type World } from "../state/world.ts";
 import { applyCredits, computeTotals } from "./totals.ts";
 
-/** Less than this is not charged, but carried to the customer's next invoice. */
-const LEAST_CHARGE = 50;
+/** A smaller amount is not charged but carried over to the customer's next invoice. */
+export const LEAST_CHARGE = 50;
 
-/** Makes a draft an invoice that is owed: counts use for the last time, takes credits and the customer's balance. */
+/** Opens a draft for payment: counts usage for the last time and applies credits and the customer's balance. */
 export function finalize(world: World, invoice: Stripe.Invoice): void {
   if (invoice.status !== "draft")
     throw invalid("This invoice is already finalized, you can't re-finalize a non-draft invoice.", "invoice");
@@ -28,7 +29,7 @@ export function finalize(world: World, invoice: Stripe.Invoice): void {
   world.emit("invoice.finalized", invoice);
 }
 
-/** Settles an invoice with the customer's balance: below zero is credit, above it is owed. */
+/** Applies the customer's balance to an invoice: a negative balance is credit, a positive one is owed. */
 function takeBalance(invoice: Stripe.Invoice, customer: Stripe.Customer): void {
   invoice.starting_balance = customer.balance;
   const owed = invoice.total + customer.balance;

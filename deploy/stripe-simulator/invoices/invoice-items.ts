@@ -1,6 +1,7 @@
 import Stripe from "stripe";
 import { productOf } from "../catalog/prices.ts";
 import { invalid } from "../http/errors.ts";
+import { need, needCustomer } from "../http/lookup.ts";
 import {
   clearable,
   decimal,
@@ -11,13 +12,15 @@ import {
   mergeMetadata,
   natural,
   object,
+  oneOf,
   range,
   text,
 } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { idOf, need, needCustomer, type World } from "../state/world.ts";
-import type { LineInput } from "./lines.ts";
+import { idOf, type World } from "../state/world.ts";
+import { type LineInput, toLine } from "./lines.ts";
+import { computeTotals } from "./totals.ts";
 
 const period = object<{ start: number; end: number }>({ start: natural, end: natural }, "start", "end");
 
@@ -40,10 +43,12 @@ export function invoiceItemRoutes(world: World): Route[] {
           currency: text,
           description: text,
           discountable: flag,
+          invoice: text,
           metadata: clearable(map),
           period,
           quantity: natural,
           subscription: text,
+          tax_behavior: oneOf("exclusive", "inclusive", "unspecified"),
           unit_amount_decimal: decimal,
         },
         "customer",
@@ -55,7 +60,8 @@ export function invoiceItemRoutes(world: World): Route[] {
         if (Number.isNaN(amount)) throw invalid("You must provide amount.", "amount", "parameter_missing");
         if (params.subscription !== undefined)
           need(world.state.subscriptions, "subscription", params.subscription, "subscription");
-        return addInvoiceItem(world, {
+        const draft = params.invoice === undefined ? undefined : needDraft(world, params.invoice);
+        const item = addInvoiceItem(world, {
           customer: needCustomer(world.state, params.customer).id,
           subscription: params.subscription,
           line: {
@@ -64,11 +70,13 @@ export function invoiceItemRoutes(world: World): Route[] {
             quantity,
             amount,
             period: params.period ?? { start: world.clock.now(), end: world.clock.now() },
-            // As at Stripe: what is negative is not discounted, unless asked for.
+            // As at Stripe: negative amounts are not discounted unless requested.
             discountable: params.discountable ?? amount >= 0,
             metadata: mergeMetadata({}, params.metadata),
           },
         });
+        if (draft) addToDraft(world, draft, item);
+        return item;
       },
     ),
     route("GET", "/v1/invoiceitems/:id", object({}), (_, id) => need(invoiceItems, "invoiceitem", id!)),
@@ -90,7 +98,7 @@ export function invoiceItemRoutes(world: World): Route[] {
 
 type ItemInput = { customer: string; subscription: string | undefined; line: LineInput };
 
-/** Adds an amount that waits for the next invoice. */
+/** Adds an amount to the next invoice. */
 export function addInvoiceItem(
   world: World,
   { customer, subscription, line }: ItemInput,
@@ -138,27 +146,45 @@ export function addInvoiceItem(
   return item;
 }
 
-/** Returns the lines of what waits for an invoice of this subscription; a customer's own amounts go with any. */
-export function toPendingLines({ state }: World, customer: string, subscription: string | null): LineInput[] {
-  return [...state.invoiceItems.values()]
+function needDraft({ state }: World, id: string): Stripe.Invoice {
+  const invoice = need(state.invoices, "invoice", id, "invoice");
+  if (invoice.status !== "draft")
+    throw invalid("You can only add invoice items to a draft invoice.", "invoice", "invoice_not_editable");
+  return invoice;
+}
+
+function addToDraft(world: World, invoice: Stripe.Invoice, item: Stripe.InvoiceItem): void {
+  item.invoice = invoice.id!;
+  invoice.lines.data.push(toLine(invoice.id!, toLineInput(world, item)));
+  computeTotals(world, invoice);
+  world.emit("invoice.updated", invoice);
+}
+
+/** Returns the lines of the pending items of this subscription, and of those of the customer that name none. */
+export function toPendingLines(world: World, customer: string, subscription: string | null): LineInput[] {
+  return [...world.state.invoiceItems.values()]
     .filter((item) => {
       const owner = item.parent?.subscription_details?.subscription ?? null;
       return (
         item.invoice === null && item.customer === customer && (owner === null || owner === subscription)
       );
     })
-    .map((item) => ({
-      description: item.description ?? "",
-      price: state.prices.get(idOf(item.pricing?.price_details?.price ?? "")),
-      quantity: item.quantity,
-      amount: item.amount,
-      period: item.period,
-      discountable: item.discountable,
-      discounts: item.discounts?.map(idOf) ?? [],
-      proration: item.proration,
-      subscription: item.parent?.subscription_details?.subscription ?? null,
-      item: item.parent?.subscription_details?.subscription_item,
-      invoiceItem: item.id,
-      metadata: item.metadata ?? {},
-    }));
+    .map((item) => toLineInput(world, item));
+}
+
+function toLineInput({ state }: World, item: Stripe.InvoiceItem): LineInput {
+  return {
+    description: item.description ?? "",
+    price: state.prices.get(idOf(item.pricing?.price_details?.price ?? "")),
+    quantity: item.quantity,
+    amount: item.amount,
+    period: item.period,
+    discountable: item.discountable,
+    discounts: item.discounts?.map(idOf) ?? [],
+    proration: item.proration,
+    subscription: item.parent?.subscription_details?.subscription ?? null,
+    item: item.parent?.subscription_details?.subscription_item,
+    invoiceItem: item.id,
+    metadata: item.metadata ?? {},
+  };
 }

@@ -1,10 +1,10 @@
 import Stripe from "stripe";
-import { amountOf, productOf } from "../catalog/prices.ts";
+import type { Period } from "../catalog/periods.ts";
+import { amountOf, isMetered, productOf } from "../catalog/prices.ts";
 import { newId } from "../state/ids.ts";
 import type { World } from "../state/world.ts";
-import type { Period } from "../subscriptions/periods.ts";
 
-/** What a line of an invoice says. */
+/** The content of an invoice line. */
 export type LineInput = {
   description: string;
   price: Stripe.Price | undefined;
@@ -20,7 +20,7 @@ export type LineInput = {
   metadata?: Stripe.Metadata;
 };
 
-/** Returns the line of a subscription item for a period; that of a metered one counts its use when it is computed. */
+/** Returns the line of a subscription item for a period; `computeTotals` fills in the usage of a metered one. */
 export function toItemLine(world: World, item: Stripe.SubscriptionItem, period: Period): LineInput {
   const { price } = item;
   const name = world.state.products.get(productOf(price))?.name ?? "Subscription";
@@ -36,11 +36,6 @@ export function toItemLine(world: World, item: Stripe.SubscriptionItem, period: 
     item: item.id,
     metadata: item.metadata,
   };
-}
-
-/** Whether a price is charged by use. */
-export function isMetered(price: Stripe.Price): boolean {
-  return price.recurring?.usage_type === "metered";
 }
 
 /** Returns a line of an invoice. */

@@ -1,12 +1,14 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
+import { need } from "../http/lookup.ts";
 import { clearable, map, mergeMetadata, natural, object, oneOf, range, text } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import type { Payment } from "../state/state.ts";
-import { need, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
+import { isDisputed } from "./disputes.ts";
 
-/** Refunds: money that goes back to a card. */
+/** Refunds: money returned to a card. */
 export function refundRoutes(world: World): Route[] {
   const { refunds, payments } = world.state;
   return [
@@ -43,8 +45,11 @@ export function refundRoutes(world: World): Route[] {
 
 type RefundInput = { amount: number; reason: Stripe.Refund.Reason | null; metadata: Stripe.Metadata };
 
-/** Gives back some of a payment, at most what is left of it. */
-export function refund({ state, clock, emit }: World, payment: Payment, input: RefundInput): Stripe.Refund {
+/** Refunds part of a payment, at most what is not refunded yet. */
+export function refund(world: World, payment: Payment, input: RefundInput): Stripe.Refund {
+  const { state, clock, emit } = world;
+  if (isDisputed(world, payment))
+    throw invalid(`Charge ${payment.charge} has been charged back.`, "charge", "charge_disputed");
   const left = payment.amount - payment.refunded;
   if (left === 0)
     throw invalid(`Charge ${payment.charge} has already been refunded.`, "charge", "charge_already_refunded");
@@ -78,7 +83,7 @@ export function refund({ state, clock, emit }: World, payment: Payment, input: R
   return row;
 }
 
-/** Lets a refund fail, as banks do days later: the money is with the platform again. */
+/** Makes a refund fail, as a bank may days later: the platform has the money again. */
 export function failRefund({ state, emit }: World, id: string): Stripe.Refund {
   const row = need(state.refunds, "refund", id);
   if (row.status !== "succeeded") throw invalid("This refund has failed already.", "id");

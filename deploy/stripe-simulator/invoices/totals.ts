@@ -1,14 +1,14 @@
 import type Stripe from "stripe";
 import { toCouponShares } from "../catalog/coupon-shares.ts";
 import { usageOf } from "../catalog/meters.ts";
-import { amountOf } from "../catalog/prices.ts";
+import { amountOf, isMetered } from "../catalog/prices.ts";
 import { newId } from "../state/ids.ts";
 import { idOf, type World } from "../state/world.ts";
-import { isMetered } from "./lines.ts";
+import { applyTaxes } from "./taxes.ts";
 
 type Line = Stripe.InvoiceLineItem;
 
-/** Brings the use, the discounts and the totals of a draft up to date. */
+/** Recomputes the usage, the discounts and the totals of a draft. */
 export function computeTotals(world: World, invoice: Stripe.Invoice): void {
   const lines = invoice.lines.data;
   for (const line of lines) {
@@ -24,11 +24,12 @@ export function computeTotals(world: World, invoice: Stripe.Invoice): void {
       lines.filter((line) => line.discounts.includes(discount)),
       discount,
     );
-  sumUp(invoice);
+  sumUp(world, invoice);
 }
 
-/** Sums up the lines of an invoice, whose discounts and credits are known. */
-export function sumUp(invoice: Stripe.Invoice): void {
+/** Sums the lines of an invoice, once their discounts and credits are known. */
+export function sumUp(world: World, invoice: Stripe.Invoice): void {
+  applyTaxes(world, invoice);
   const lines = invoice.lines.data;
   const discounts = new Map<string, number>();
   const credits: Stripe.Invoice.TotalPretaxCreditAmount[] = [];
@@ -41,13 +42,25 @@ export function sumUp(invoice: Stripe.Invoice): void {
   invoice.subtotal_excluding_tax = invoice.subtotal;
   invoice.total_discount_amounts = [...discounts].map(([discount, amount]) => ({ discount, amount }));
   invoice.total_pretax_credit_amounts = credits;
-  invoice.total = invoice.subtotal - sum(credits.map(({ amount }) => amount));
-  invoice.total_excluding_tax = invoice.total;
+  invoice.total_excluding_tax = invoice.subtotal - sum(credits.map(({ amount }) => amount));
+  invoice.total_taxes = totalTaxes(lines);
+  invoice.total = invoice.total_excluding_tax + sum(invoice.total_taxes.map(({ amount }) => amount));
   invoice.amount_due = Math.max(0, invoice.total);
   invoice.amount_remaining = invoice.amount_due;
 }
 
-/** Returns what a line costs after its discounts and credits. */
+/** Returns the taxes of lines, each rate once. */
+function totalTaxes(lines: Line[]): Stripe.Invoice.TotalTax[] {
+  const taxes = lines.flatMap((line) => line.taxes ?? []);
+  const byRate = Map.groupBy(taxes, ({ tax_rate_details: rate }) => rate?.tax_rate);
+  return [...byRate.values()].map((some) => ({
+    ...some[0]!,
+    amount: sum(some.map(({ amount }) => amount)),
+    taxable_amount: sum(some.map(({ taxable_amount: taxable }) => taxable ?? 0)),
+  }));
+}
+
+/** Returns the amount of a line after its discounts and credits. */
 export function netOf(line: Line): number {
   return line.amount - sum((line.pretax_credit_amounts ?? []).map(({ amount }) => amount));
 }
@@ -56,8 +69,9 @@ function countUse(world: World, invoice: Stripe.Invoice, line: Line): void {
   const price = world.state.prices.get(idOf(line.pricing?.price_details?.price ?? ""));
   if (!price || !isMetered(price) || !price.recurring?.meter) return;
   const { start, end } = line.period;
-  // What was used in the very second of an immediate end belongs to the final invoice.
-  const period = { start, end: end === invoice.created ? end + 1 : end };
+  // Usage in the second of an immediate end belongs to the final invoice; that of a renewal to the next period.
+  const isFinal = end === invoice.created && invoice.billing_reason !== "subscription_cycle";
+  const period = { start, end: isFinal ? end + 1 : end };
   line.quantity = usageOf(world, price.recurring.meter, idOf(invoice.customer ?? ""), period);
   line.amount = amountOf(price, line.quantity);
   line.subtotal = line.amount;
@@ -84,9 +98,10 @@ function sum(values: number[]): number {
 }
 
 /**
- * Pays metered lines from the customer's credit grants: those that end first before others, within the same priority.
+ * Pays metered lines from the customer's credit grants, by priority and then by the earliest expiry.
  */
-export function applyCredits({ state, clock }: World, invoice: Stripe.Invoice): void {
+export function applyCredits(world: World, invoice: Stripe.Invoice): void {
+  const { state, clock } = world;
   const now = clock.now();
   const usable = [...state.creditGrants.values()].filter(
     (grant) =>
@@ -129,5 +144,12 @@ export function applyCredits({ state, clock }: World, invoice: Stripe.Invoice): 
       });
     }
   }
-  sumUp(invoice);
+  sumUp(world, invoice);
+}
+
+/** Recomputes the drafts of a customer after new usage. */
+export function refreshDrafts(world: World, customer: string): void {
+  for (const invoice of world.state.invoices.values())
+    if (invoice.status === "draft" && idOf(invoice.customer ?? "") === customer)
+      computeTotals(world, invoice);
 }

@@ -1,5 +1,5 @@
 import { type Html, html } from "../../../services/kit/html.ts";
-import type { SimpleResponse } from "../http/server.ts";
+import type { SimpleResponse } from "../http/routes.ts";
 
 const STYLE = `
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0; color: #1a1a1a; background: #f6f6f4 }
@@ -15,7 +15,7 @@ button.main { background: #1a1a1a; color: #fff } .error { color: #9b0000; font-w
 const POLICY =
   "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'";
 
-/** Returns the answer of a page, with the banner that says what it is. */
+/** Returns a page with the banner that says it is a simulator. */
 export function page(title: string, content: Html, status = 200): SimpleResponse {
   const document = html`<!doctype html>
 <html lang="en">
@@ -42,12 +42,12 @@ export function page(title: string, content: Html, status = 200): SimpleResponse
   };
 }
 
-/** Returns the answer that leads elsewhere: to a URL of the caller's own platform. */
+/** Returns a redirect. */
 export function redirect(location: string): SimpleResponse {
   return { status: 303, headers: { location, "cache-control": "no-store" } };
 }
 
-/** Returns cents as people read them. */
+/** Returns cents as a dollar amount. */
 export function toDollars(cents: number): string {
   const sign = cents < 0 ? "-" : "";
   return `${sign}$${(Math.abs(cents) / 100).toFixed(2)}`;

@@ -1,8 +1,9 @@
 import type Stripe from "stripe";
+import { need } from "../http/lookup.ts";
 import { clearable, flag, list, map, mergeMetadata, object, oneOf, text } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { need, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 
 type Create = Stripe.BillingPortal.ConfigurationCreateParams;
 type Features = Stripe.BillingPortal.ConfigurationCreateParams.Features;

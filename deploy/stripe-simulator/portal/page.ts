@@ -3,14 +3,14 @@ import { type Html, html } from "../../../services/kit/html.ts";
 import { updateCustomer } from "../customers/customers.ts";
 import { attach, createCard } from "../customers/payment-methods.ts";
 import { findCardByNumber } from "../customers/test-cards.ts";
-import type { SimpleRequest, SimpleResponse } from "../http/server.ts";
+import type { SimpleRequest, SimpleResponse } from "../http/routes.ts";
 import { page, redirect, toDollars } from "../pages/layout.ts";
 import { idOf, type World } from "../state/world.ts";
 
-/** How long the URL of a session opens it. */
+/** How long the URL of a session is valid. */
 const SESSION_SECONDS = 60 * 60;
 
-/** Answers `/p/:id`: a customer's invoices, card and e-mail address, as far as the configuration lets them. */
+/** Handles `/p/:id`: a customer's invoices, card and e-mail address, as far as the configuration allows. */
 export function portalPage(world: World, id: string, request: SimpleRequest): SimpleResponse {
   const { state, clock } = world;
   const session = state.portalSessions.get(id);

@@ -1,11 +1,12 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
+import { need, needCustomer } from "../http/lookup.ts";
 import { object, oneOf, text } from "../http/params.ts";
 import { type Route, route } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
-import { need, needCustomer, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 
-/** Sessions of the billing portal: pages for one customer, whose URL is all it takes to open them. */
+/** Sessions of the billing portal: pages of one customer, open to whoever has the URL. */
 export function portalSessionRoutes({ state, clock, url }: World): Route[] {
   return [
     route(

@@ -1,17 +1,17 @@
-/** Work that falls due at a time: `due` returns the next such time, `run` does all that is due at it. */
+/** Scheduled work: `due` returns when the next is due, `run` does all that is due by `now`. */
 export type Schedule = { due: () => number | undefined; run: (now: number) => void };
 
 export type Clock = ReturnType<typeof createClock>;
 
 /**
- * Returns a clock that runs with the real time, ahead of it by an offset. Whatever falls due while it is moved is done
- * in the order of its times, with the clock at that time.
+ * Returns a clock that runs at the speed of real time, ahead by an offset. Work that falls due while it is moved runs in
+ * order of time, with the clock at that time. `realTime` is in milliseconds.
  */
-export function createClock(offset: { seconds: number }) {
+export function createClock(offset: { seconds: number }, realTime: () => number = Date.now) {
   let pinned: number | undefined;
-  const now = () => pinned ?? Math.floor(Date.now() / 1000) + offset.seconds;
+  const now = () => pinned ?? Math.floor(realTime() / 1000) + offset.seconds;
 
-  /** Does all work that is due until a time. */
+  /** Runs all work that is due until a time; returns how often there was any. */
   function settle(schedule: Schedule, until = now()): number {
     let done = 0;
     for (let due = schedule.due(); due !== undefined && due <= until; due = schedule.due()) {
@@ -29,9 +29,9 @@ export function createClock(offset: { seconds: number }) {
   return {
     now,
     settle,
-    /** Returns how many seconds it is ahead of the real time. */
+    /** Returns how many seconds it is ahead of real time. */
     ahead: () => offset.seconds,
-    /** Moves the clock to a time that is not past. */
+    /** Moves the clock forward to a time. Throws RangeError for an earlier one. */
     moveTo(schedule: Schedule, time: number): void {
       const ahead = time - now();
       if (ahead < 0) throw new RangeError("the clock only goes forward");

@@ -1,10 +1,8 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Stripe from "stripe";
-import type { Delivery } from "../events/deliveries.ts";
-import type { SavedResponse } from "../http/idempotency.ts";
 
-/** What a payment took from a card: payment intents and charges, as far as the simulator knows them. */
+/** A payment by card: a payment intent and its charge, reduced to the members in use. */
 export type Payment = {
   id: string;
   charge: string;
@@ -15,7 +13,7 @@ export type Payment = {
   payment_method: string;
 };
 
-/** What a checkout session sells: kept beside the session, since Stripe shows it only on request. */
+/** What a checkout session sells: stored beside the session, since Stripe shows it only on request. */
 export type Order = {
   lines: { id: string; price: string; quantity: number | undefined }[];
   subscription: Stripe.Checkout.SessionCreateParams.SubscriptionData;
@@ -33,21 +31,33 @@ export type CreditUse = {
 };
 
 /** How a card behaves when it is charged. */
-export type CardOutcome = "succeeds" | "declines" | "fails_later" | "needs_action";
+export type CardOutcome = "succeeds" | "declines" | "fails_later" | "needs_action" | "disputes";
 
-/** A payment as Stripe shows it beside its invoice, as far as the simulator knows it. */
+/** A payment intent, reduced to the members in use. */
 export type PaymentIntent = Pick<Stripe.PaymentIntent, "id" | "object" | "amount" | "customer" | "status">;
 
-/** The members that are decimals: texts in JSON. */
+/** A pending delivery of an event to an endpoint; `due` is a time of the simulator's clock. */
+export type Delivery = { id: string; event: string; endpoint: string; attempts: number; due: number };
+
+/** The response to a request with an Idempotency-Key, successful or not, which repetitions get too. */
+export type SavedResponse = { request: string; status: number; body: object; id: string; created: number };
+
+/** Members that are decimals, which are strings in JSON. */
 const DECIMALS = ["amount_decimal", "quantity_decimal", "unit_amount_decimal"];
 
-/** All that the simulator knows. Objects are in Stripe's own shapes, with ids where they refer to each other. */
+/** The whole state. Objects have Stripe's own shapes and refer to each other by ids. */
 export type State = ReturnType<typeof emptyState>;
 
 function emptyState() {
   return {
     clock: { seconds: 0 },
     counters: { invoice: 0, creditNote: 0 },
+    tax: {} as {
+      country?: string;
+      tax_code?: string;
+      tax_behavior?: Stripe.Tax.Settings.Defaults["tax_behavior"];
+    },
+    taxRegistrations: new Map<string, Stripe.Tax.Registration>(),
     customers: new Map<string, Stripe.Customer>(),
     deleted: new Map<string, { id: string; object: string; deleted: true }>(),
     products: new Map<string, Stripe.Product>(),
@@ -64,6 +74,7 @@ function emptyState() {
     checkoutSessions: new Map<string, Stripe.Checkout.Session>(),
     orders: new Map<string, Order>(),
     subscriptions: new Map<string, Stripe.Subscription>(),
+    schedules: new Map<string, Stripe.SubscriptionSchedule>(),
     invoices: new Map<string, Stripe.Invoice>(),
     invoiceItems: new Map<string, Stripe.InvoiceItem>(),
     invoicePayments: new Map<string, Stripe.InvoicePayment>(),
@@ -71,6 +82,7 @@ function emptyState() {
     paymentIntents: new Map<string, PaymentIntent>(),
     creditNotes: new Map<string, Stripe.CreditNote>(),
     refunds: new Map<string, Stripe.Refund>(),
+    disputes: new Map<string, Stripe.Dispute>(),
     portalConfigurations: new Map<string, Stripe.BillingPortal.Configuration>(),
     portalSessions: new Map<string, Stripe.BillingPortal.Session>(),
     webhookEndpoints: new Map<string, Stripe.WebhookEndpoint>(),
@@ -81,27 +93,31 @@ function emptyState() {
 }
 
 /**
- * Returns the state that a folder holds, or an empty one. `save` writes it, all or nothing, and `saveLeft` what could
- * not be written before: neither throws, for a full disk shall not end the process, which runs more than this.
+ * Returns the state stored in a folder, or an empty one. `save` writes it atomically; `retrySave` writes it when the last
+ * `save` failed. Neither throws: a full disk must not end the process, which runs more than this.
  */
-export function openState(dir: string | undefined): { state: State; save: () => void; saveLeft: () => void } {
+export function openState(dir: string | undefined): {
+  state: State;
+  save: () => void;
+  retrySave: () => void;
+} {
   const state = emptyState();
-  if (dir === undefined) return { state, save: () => {}, saveLeft: () => {} };
+  if (dir === undefined) return { state, save: () => {}, retrySave: () => {} };
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const file = join(dir, "stripe.json");
   restore(state, readIfThere(file));
-  let left = false;
+  let unsaved = false;
   function save(): void {
     try {
       writeFileSync(`${file}.new`, serialize(state), { mode: 0o600 });
       renameSync(`${file}.new`, file);
-      left = false;
+      unsaved = false;
     } catch (error) {
-      if (!left) console.error("the simulator of Stripe cannot save its state; it tries on:", error);
-      left = true;
+      if (!unsaved) console.error("the simulator of Stripe cannot save its state and keeps trying:", error);
+      unsaved = true;
     }
   }
-  return { state, save, saveLeft: () => void (left && save()) };
+  return { state, save, retrySave: () => void (unsaved && save()) };
 }
 
 function serialize(state: State): string {

@@ -1,10 +1,11 @@
 import type Stripe from "stripe";
+import { periodAt } from "../catalog/periods.ts";
+import { isMetered } from "../catalog/prices.ts";
 import { invalid } from "../http/errors.ts";
+import { need } from "../http/lookup.ts";
 import { toList } from "../http/routes.ts";
-import { isMetered } from "../invoices/lines.ts";
 import { newId } from "../state/ids.ts";
-import { need, type World } from "../state/world.ts";
-import { periodAt } from "./periods.ts";
+import type { World } from "../state/world.ts";
 
 export type ItemRequest = { price: string; quantity?: number | undefined; metadata?: Stripe.Metadata };
 
@@ -15,9 +16,10 @@ export type SubscriptionInput = {
   defaultPaymentMethod: string | null;
   metadata: Stripe.Metadata;
   description?: string | null;
+  automaticTax?: boolean;
 };
 
-/** Adds an incomplete subscription, of which nobody is told yet. */
+/** Adds an incomplete subscription without emitting an event. */
 export function buildSubscription(world: World, input: SubscriptionInput): Stripe.Subscription {
   const { state, clock } = world;
   const now = clock.now();
@@ -30,7 +32,7 @@ export function buildSubscription(world: World, input: SubscriptionInput): Strip
     object: "subscription",
     application: null,
     application_fee_percent: null,
-    automatic_tax: { disabled_reason: null, enabled: false, liability: null },
+    automatic_tax: { disabled_reason: null, enabled: input.automaticTax ?? false, liability: null },
     billing_cycle_anchor: now,
     billing_cycle_anchor_config: null,
     billing_mode: {
@@ -112,7 +114,7 @@ export function buildItem(
     billing_thresholds: null,
     created: now,
     current_period_end: end,
-    // What was used before a metered item was there is not charged.
+    // Usage before a metered item was added is not charged.
     current_period_start: isMetered(price) ? now : start,
     current_trial: null,
     discounts: [],
@@ -150,7 +152,7 @@ export function checkIntervals(prices: Stripe.Price[], mode: string): void {
     );
 }
 
-/** Returns the older form of a price, which items still carry. */
+/** Returns a price in the older form `plan`, which items still have. */
 export function toPlan(price: Stripe.Price): Stripe.Plan {
   const { interval, interval_count, meter, usage_type } = price.recurring!;
   return {

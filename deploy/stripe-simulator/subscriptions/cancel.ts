@@ -1,12 +1,13 @@
 import type Stripe from "stripe";
+import { collect } from "../collection/collect.ts";
+import { endSubscription } from "../collection/subscription-status.ts";
 import { finalize } from "../invoices/finalize.ts";
 import type { World } from "../state/world.ts";
-import { collect } from "./collection.ts";
-import { creditUnused, draftFinalInvoice, endSubscription } from "./end.ts";
+import { creditUnused, draftFinalInvoice } from "./end.ts";
 
 /**
- * Ends a subscription at once. `invoice_now` invoices what was used until now; that invoice is finalized, but not
- * collected, since an ended subscription collects nothing by itself. `prorate` credits what was paid ahead.
+ * Ends a subscription at once. `invoice_now` invoices usage until now; that invoice is finalized, but not
+ * collected, since an ended subscription collects nothing by itself. `prorate` credits prepaid time.
  */
 export function cancelNow(
   world: World,
@@ -24,7 +25,7 @@ export function cancelNow(
   return subscription;
 }
 
-/** Notes what a customer said about leaving. */
+/** Records the customer's reason for canceling. */
 export function setCancellationDetails(
   subscription: Stripe.Subscription,
   details: Stripe.SubscriptionCancelParams.CancellationDetails | undefined,

@@ -1,8 +1,9 @@
 import type Stripe from "stripe";
 import { toDiscountSources } from "../catalog/promotion-codes.ts";
 import { declined, invalid } from "../http/errors.ts";
+import { need, needCustomer } from "../http/lookup.ts";
 import { mergeMetadata } from "../http/params.ts";
-import { idOf, need, needCustomer, type World } from "../state/world.ts";
+import { idOf, type World } from "../state/world.ts";
 import { buildSubscription } from "./build.ts";
 import { addDiscount } from "./discounts.ts";
 import { startSubscription } from "./start.ts";

@@ -1,17 +1,20 @@
 import type Stripe from "stripe";
+import { periodAt } from "../catalog/periods.ts";
+import { isMetered } from "../catalog/prices.ts";
+import { endSubscription } from "../collection/subscription-status.ts";
 import { createDraft } from "../invoices/draft.ts";
 import { toPendingLines } from "../invoices/invoice-items.ts";
-import { isMetered, toItemLine } from "../invoices/lines.ts";
+import { toItemLine } from "../invoices/lines.ts";
 import { idOf, type World } from "../state/world.ts";
 import { dropSpentDiscounts } from "./discounts.ts";
-import { draftFinalInvoice, endSubscription } from "./end.ts";
-import { periodAt } from "./periods.ts";
+import { draftFinalInvoice } from "./end.ts";
+import { enterPhase } from "./schedules.ts";
 
 /** How long the first invoice of a subscription may stay unpaid. */
 const INCOMPLETE_SECONDS = 23 * 60 * 60;
 const RUNNING = ["active", "past_due", "unpaid", "trialing"];
 
-/** Returns when a subscription next has something to do. */
+/** Returns when the next step of a subscription is due. */
 export function nextStep({ status, created, cancel_at, items }: Stripe.Subscription): number | undefined {
   if (status === "incomplete") return created + INCOMPLETE_SECONDS;
   if (!RUNNING.includes(status)) return undefined;
@@ -21,7 +24,7 @@ export function nextStep({ status, created, cancel_at, items }: Stripe.Subscript
   );
 }
 
-/** Does what is due for a subscription: it expires, ends, or begins the next period of its items. */
+/** Runs the step that is due: a subscription expires, ends, or begins the next period of its items. */
 export function advance(world: World, subscription: Stripe.Subscription): void {
   const now = world.clock.now();
   if (subscription.status === "incomplete") expire(world, subscription);
@@ -34,8 +37,10 @@ export function advance(world: World, subscription: Stripe.Subscription): void {
 /** Begins the next period of the items whose period is over, and drafts its invoice. */
 function renew(world: World, subscription: Stripe.Subscription): void {
   const now = world.clock.now();
-  const due = subscription.items.data.filter((item) => item.current_period_end <= now);
-  const past = new Map(due.map((item) => [item.id, toPeriod(item)]));
+  const before = subscription.items.data.filter((item) => item.current_period_end <= now);
+  const past = new Map(before.map((item) => [item.id, toPeriod(item)]));
+  const fresh = enterPhase(world, subscription);
+  const due = before.filter((item) => subscription.items.data.includes(item));
   for (const item of due) {
     const next = periodAt(subscription.billing_cycle_anchor, item.price.recurring!, now);
     Object.assign(item, { current_period_start: next.start, current_period_end: next.end });
@@ -47,10 +52,10 @@ function renew(world: World, subscription: Stripe.Subscription): void {
     customer,
     subscription,
     reason: "subscription_cycle",
-    // What was used is paid after its period, everything else before.
+    // Usage is billed after its period, everything else in advance.
     lines: [
       ...toPendingLines(world, customer, subscription.id),
-      ...due.map((item) =>
+      ...[...fresh, ...due].map((item) =>
         toItemLine(world, item, isMetered(item.price) ? past.get(item.id)! : toPeriod(item)),
       ),
     ],

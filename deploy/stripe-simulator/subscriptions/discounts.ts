@@ -1,8 +1,8 @@
 import type Stripe from "stripe";
+import { addIntervals } from "../catalog/periods.ts";
 import type { DiscountSource } from "../catalog/promotion-codes.ts";
 import { newId } from "../state/ids.ts";
 import { idOf, type World } from "../state/world.ts";
-import { addIntervals } from "./periods.ts";
 
 /** Adds a discount to a subscription, or to one item of it; counts as a redemption of its coupon and code. */
 export function addDiscount(
@@ -40,7 +40,7 @@ export function addDiscount(
   return discount.id;
 }
 
-/** Takes all discounts of a subscription itself away; returns the last one, if there was any. */
+/** Removes the discounts of a subscription, not those of its items; returns the last one, if any. */
 export function clearDiscounts(world: World, subscription: Stripe.Subscription): Stripe.Discount | undefined {
   const gone = subscription.discounts.map((discount) => world.state.discounts.get(idOf(discount))!);
   subscription.discounts = [];
@@ -48,7 +48,7 @@ export function clearDiscounts(world: World, subscription: Stripe.Subscription):
   return gone.at(-1);
 }
 
-/** Takes away the discounts that are over: used by an invoice for those of one time, past their end for others. */
+/** Removes discounts that are spent: `once` ones after an invoice used them, others past their end. */
 export function dropSpentDiscounts(
   world: World,
   subscription: Stripe.Subscription,

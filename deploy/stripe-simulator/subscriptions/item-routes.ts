@@ -1,8 +1,9 @@
 import type Stripe from "stripe";
 import { toDiscountSources } from "../catalog/promotion-codes.ts";
+import { need } from "../http/lookup.ts";
 import { clearable, flag, list, map, mergeMetadata, natural, object, oneOf, text } from "../http/params.ts";
 import { listRoute, type Route, route } from "../http/routes.ts";
-import { idOf, need, type World } from "../state/world.ts";
+import { idOf, type World } from "../state/world.ts";
 import { addDiscount } from "./discounts.ts";
 import { addItem, changeItem, invoiceProrations, needItem, removeItem } from "./items.ts";
 import { discountField, prorationBehavior } from "./routes.ts";
@@ -42,7 +43,7 @@ export function subscriptionItemRoutes(world: World): Route[] {
         const subscription = need(subscriptions, "subscription", id, "subscription");
         if (subscription.status === "canceled") need(new Map(), "subscription", id, "subscription");
         const request = { price: price!, quantity, metadata: mergeMetadata({}, metadata) };
-        const item = addItem(world, subscription, request, behavior);
+        const item = addItem(world, subscription, request, { behavior });
         updated(subscription, behavior);
         return item;
       },
@@ -64,7 +65,7 @@ export function subscriptionItemRoutes(world: World): Route[] {
         const { subscription, item } = needItem(world, id!);
         const sources = toDiscountSources(world, discounts || [], idOf(subscription.customer));
         if (price !== undefined || quantity !== undefined)
-          changeItem(world, subscription, item, { price, quantity }, behavior);
+          changeItem(world, subscription, item, { price, quantity }, { behavior });
         if (discounts === "") item.discounts = [];
         if (sources.length > 0)
           item.discounts = sources.map((source) =>
@@ -84,7 +85,7 @@ export function subscriptionItemRoutes(world: World): Route[] {
       }),
       ({ proration_behavior: behavior = "create_prorations" }, id) => {
         const { subscription, item } = needItem(world, id!);
-        removeItem(world, subscription, item, behavior);
+        removeItem(world, subscription, item, { behavior });
         updated(subscription, behavior);
         return {
           id: item.id,

@@ -1,9 +1,10 @@
 import type Stripe from "stripe";
 import type { DiscountRequest } from "../catalog/promotion-codes.ts";
 import { invalid, missing } from "../http/errors.ts";
+import { need, needCustomer } from "../http/lookup.ts";
 import { clearable, either, flag, list, map, natural, object, oneOf, range, text } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
-import { need, needCustomer, type World } from "../state/world.ts";
+import type { World } from "../state/world.ts";
 import { cancelNow } from "./cancel.ts";
 import { createSubscription } from "./create.ts";
 import { clearDiscounts } from "./discounts.ts";
@@ -77,14 +78,15 @@ const UPDATE = object<Stripe.SubscriptionUpdateParams>({
   off_session: flag,
   payment_behavior: oneOf("allow_incomplete", "error_if_incomplete"),
   proration_behavior: prorationBehavior,
+  proration_date: natural,
 });
 
-/** Subscriptions: made, changed, listed and ended. */
+/** Subscriptions. */
 export function subscriptionRoutes(world: World): Route[] {
   const { subscriptions } = world.state;
   const needLive = (id: string) => {
     const subscription = need(subscriptions, "subscription", id);
-    // As at Stripe: what has ended is not found by what would change it.
+    // As at Stripe: a subscription that has ended is not found by requests that would change it.
     if (ENDED.includes(subscription.status)) throw missing("subscription", id);
     return subscription;
   };
@@ -137,7 +139,7 @@ export function subscriptionRoutes(world: World): Route[] {
   ];
 }
 
-/** As at Stripe: without a status, all that are not canceled. */
+/** As at Stripe: without a status, all that are not canceled are listed. */
 function isListed(status: string, wanted: Stripe.SubscriptionListParams.Status | undefined): boolean {
   if (wanted === undefined) return status !== "canceled";
   if (wanted === "all") return true;

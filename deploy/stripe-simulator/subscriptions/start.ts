@@ -1,16 +1,17 @@
 import type Stripe from "stripe";
+import { isMetered } from "../catalog/prices.ts";
+import { collect } from "../collection/collect.ts";
 import { createDraft } from "../invoices/draft.ts";
 import { finalize } from "../invoices/finalize.ts";
 import { toPendingLines } from "../invoices/invoice-items.ts";
-import { isMetered, toItemLine } from "../invoices/lines.ts";
+import { toItemLine } from "../invoices/lines.ts";
 import { idOf, type World } from "../state/world.ts";
-import { collect } from "./collection.ts";
 import { dropSpentDiscounts } from "./discounts.ts";
 
 /** How the first invoice is charged: as any other, so that a card that fails later succeeds, or not yet. */
 export type FirstCharge = "as_any" | "succeeds" | "later";
 
-/** Invoices the first period of a new subscription and charges it; the subscription is active once that is paid. */
+/** Invoices and charges the first period of a new subscription, which is active once that is paid. */
 export function startSubscription(
   world: World,
   subscription: Stripe.Subscription,

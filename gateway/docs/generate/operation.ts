@@ -1,5 +1,6 @@
 import type { DescField } from "@bufbuild/protobuf";
 import { bindingsOf, type Route } from "../../routing/routes.ts";
+import { CSV, toCsv } from "../../upstream/csv.ts";
 import type { Comments } from "./comments.ts";
 import { errorResponses } from "./errors/error-responses.ts";
 import { refusalsOf } from "./errors/refusals.ts";
@@ -16,7 +17,9 @@ export function operation(route: Route, { schemas, comments, examples }: Sources
   const example = examples.get(`${rpc.parent.name}.${rpc.name}`) ?? {};
   const comment = comments.get(`${rpc.parent.typeName}.${rpc.name}`);
   const needs = route.isPublic ? "none" : (route.needs ?? "signed in");
-  const role = `Role: ${needs}.${route.usersOnly ? " Users only." : ""}`;
+  const { machineNeeds } = route;
+  const ofMachines = machineNeeds ? ` Machines: ${machineNeeds}.` : "";
+  const role = `Role: ${needs}.${route.usersOnly ? " Users only." : ofMachines}`;
   return {
     operationId: operationId(route),
     summary: rpc.name.replaceAll(/(?<!^)[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`),
@@ -27,6 +30,7 @@ export function operation(route: Route, { schemas, comments, examples }: Sources
     ...requestBody(route, example, schemas),
     responses: { ...successes(route, example, schemas), ...errorResponses(route) },
     "x-role": needs,
+    ...(machineNeeds && { "x-machine-role": machineNeeds }),
     "x-rate-limit": route.bucket,
   };
 }
@@ -113,8 +117,14 @@ function success(route: Route, { response }: Example, schemas: Schemas): Schema 
   return {
     description,
     ...(route.etag && { headers }),
-    content: json(responseSchema(route, schemas), response),
+    content: { ...json(responseSchema(route, schemas), response), ...tableContent(route, response) },
   };
+}
+
+function tableContent({ table }: Route, response: object | undefined): Schema {
+  if (!table) return {};
+  const example = toCsv(table, Buffer.from(JSON.stringify(response))).toString();
+  return { [CSV]: { schema: { type: "string", description: "The first row names the columns." }, example } };
 }
 
 function responseSchema({ rpc, unwrap, successOf }: Route, schemas: Schemas): Schema {

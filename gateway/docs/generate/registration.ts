@@ -14,8 +14,10 @@ const json = (schema: Schema, example?: object): Schema => ({
 
 const metadata: Record<string, Schema> = {
   redirect_uris: {
-    ...texts("The URIs to which users can be redirected: 1 to 10, each with at most 1024 characters."),
-    minItems: 1,
+    ...texts(
+      "The URIs to which users can be redirected: 1 to 10, each with at most 1024 characters. None for a client that " +
+        "only runs on devices without a browser.",
+    ),
     maxItems: 10,
   },
   client_name: text("The name that users see."),
@@ -23,8 +25,11 @@ const metadata: Record<string, Schema> = {
   logo_uri: text("The https URL of the client's logo. Berth never fetches it."),
   tos_uri: text("The https URL of the terms of service."),
   policy_uri: text("The https URL of the privacy policy."),
-  grant_types: texts("Always `authorization_code` and `refresh_token`, whatever the client requests."),
-  response_types: texts("Always `code`."),
+  grant_types: texts(
+    "`authorization_code`, `urn:ietf:params:oauth:grant-type:device_code`, or both, and always `refresh_token`. Defaults " +
+      "to `authorization_code`.",
+  ),
+  response_types: texts("`code`, or nothing for a client that only runs on devices."),
   token_endpoint_auth_method: text("Always `none`, whatever the client requests: clients use PKCE instead."),
   application_type: text("`native` or `web`. Defaults to the type that fits the redirect URIs."),
   scope: text("The scopes that the client may request, separated by spaces."),
@@ -39,7 +44,6 @@ export const registrationSchemas: Record<string, Schema> = {
     type: "object",
     description: "The client's description of itself (RFC 7591, section 2). Unknown fields are ignored.",
     properties: metadata,
-    required: ["redirect_uris"],
     additionalProperties: true,
   },
   RegisteredClientDto: {

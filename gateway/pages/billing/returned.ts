@@ -8,24 +8,24 @@ function returned(path: string, title: string, content: Html): PageRoute {
 }
 
 /** Where the payment provider's pages lead back to (docs/billing.md#subscribing). */
-export const billingPages: PageRoute[] = [
+export const returnedPages: PageRoute[] = [
   returned(
     "/billing/subscribed",
     "Thank you",
-    html`${done("The payment provider has taken your order.")}
-<p>The account changes to its new plan as soon as the payment is confirmed, mostly within seconds. Its owners get a mail then.</p>
-<p><code>GET /accounts/{accountId}/subscription</code> of the API shows the plan, its invoices and how it is paid.</p>`,
+    html`${done("The payment provider has received your order.")}
+<p>The account moves to its new plan as soon as the payment is confirmed, usually within seconds. Its owners are then notified by mail.</p>
+<p>The billing page of the account shows the plan, its invoices and the payment method. It is linked in <a href="/profile">your profile</a>.</p>`,
   ),
   returned(
     "/billing/not-subscribed",
     "Nothing was bought",
-    html`<p>You left the page of the payment provider before you paid. The account keeps the plan that it has.</p>
-<p>The page stays open for an hour: <code>POST /accounts/{accountId}/subscription</code> of the API leads to it again.</p>`,
+    html`<p>You left the page of the payment provider before you paid. The account keeps its current plan.</p>
+<p>The page stays open for an hour. To return to it, choose the same plan on the billing page of the account, which is linked in <a href="/profile">your profile</a>.</p>`,
   ),
   returned(
     "/billing/portal-closed",
     "You left the billing portal",
-    html`<p>What you changed there holds from now on. Berth shows it within seconds.</p>
-<p><code>GET /accounts/{accountId}/billing-portal</code> of the API leads to the portal again.</p>`,
+    html`<p>Your changes are in effect. Berth shows them within seconds.</p>
+<p>To open the portal again, go to the billing page of the account, which is linked in <a href="/profile">your profile</a>.</p>`,
   ),
 ];

@@ -36,7 +36,7 @@ const RESTARTING = { code: "unavailable", message: "Berth is not available right
 export function createApi(app: FastifyInstance, prefix: string) {
   return async <T>(
     { token, ip, requestId }: ApiCaller,
-    method: "GET" | "POST" | "PUT" | "DELETE",
+    method: "GET" | "PATCH" | "POST" | "PUT" | "DELETE",
     path: string,
     body?: object,
     { once }: CallOptions = {},

@@ -2,8 +2,6 @@ import { randomBytes } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { parseToken } from "../../../services/kit/bearer-token.ts";
 
-export type Cookies = ReturnType<typeof cookiesOf>;
-
 /** As long as a request of an application is open. */
 const LOGIN_SECONDS = 600;
 

@@ -18,7 +18,7 @@ const WAIT_MS = 100;
 const WAITS = 50;
 const UNDER_WAY = {
   code: "unavailable",
-  message: "This form was sent already, and is not answered yet. Send it again in a minute.",
+  message: "This form was already submitted and is still being processed. Submit it again in a minute.",
 };
 
 /**

@@ -19,7 +19,7 @@ export type Visit = {
   mark: () => Html;
   /** Calls the API as the browser's user, or as nobody. Rejects with an `ApiRefusal`. */
   call: <T>(
-    method: "GET" | "POST" | "PUT" | "DELETE",
+    method: "GET" | "PATCH" | "POST" | "PUT" | "DELETE",
     path: string,
     body?: object,
     options?: { once?: string },

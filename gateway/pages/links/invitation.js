@@ -16,8 +16,8 @@ async function open() {
   at("name-field").hidden = known;
   at("password").autocomplete = known ? "current-password" : "new-password";
   at("hint").textContent = known
-    ? "You already have a user here: enter its password."
-    : "Choose one with at least 12 characters. A few words are good.";
+    ? "You already have a user here: enter your password."
+    : "Choose a password with at least 12 characters. A few words are good.";
   at(known ? "password" : "name").focus();
 }
 
@@ -56,7 +56,7 @@ function done() {
   const body = JSON.stringify({ email, password: "…" });
   command.textContent = `curl ${base}/sessions \\\n  -H 'Content-Type: application/json' \\\n  -d '${body}'`;
   const profile = linkTo("/profile", "Your profile");
-  at("done").replaceChildren(profile, how, command, linkTo("/docs", "What the API can do"));
+  at("done").replaceChildren(profile, how, command, linkTo("/docs", "API reference"));
   at("done").hidden = false;
 }
 

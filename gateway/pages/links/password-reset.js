@@ -5,7 +5,7 @@ const asking = !token;
 for (const id of ["password-field", "hint", "show-field"]) at(id).hidden = asking;
 at("email-field").hidden = !asking;
 if (asking) show("Forgot your password?", "You will get an e-mail with a link to set a new one.", true);
-else show("Set a new password", "It ends all your sessions. Personal tokens keep working.", true);
+else show("Set a new password", "A new password ends all your sessions. Personal tokens keep working.", true);
 at("send").textContent = asking ? "Mail me a link" : "Set the password";
 at(asking ? "email" : "password").focus();
 
@@ -14,9 +14,9 @@ onSend(async () => {
     await call("POST", "/password-resets", { email: at("email").value.trim() });
     return show(
       "Check your mailbox",
-      "If this e-mail address belongs to a user here, a link is on its way. It works for an hour.",
+      "If a user with this e-mail address exists, a link is on its way. It works for an hour.",
     );
   }
   await call("POST", "/password-resets/complete", { token, password: at("password").value });
-  show("Done", "The new password is set. Sign in with it.");
+  show("Done", "Your new password is set. You can now sign in.");
 });

@@ -1,6 +1,7 @@
 import { type Html, html } from "../../../services/kit/html.ts";
 import { alert } from "../kit/layout.ts";
-import { type Client, clientCard } from "./client-card.ts";
+import { signInAt } from "../kit/return-path.ts";
+import { type Client, clientCard, type Device } from "./client-card.ts";
 
 type Account = { id: string; handle: string; displayName: string; myRole: string; grantableRoles: string[] };
 
@@ -11,9 +12,14 @@ export type ConsentRequest = {
   accounts: Account[];
 };
 
+/** Where the decision goes: the form's page, and the field that names the request. */
+export type Decision = { action: string; name: string; value: string };
+
 type Consent = {
   request: ConsentRequest;
-  challenge: string;
+  decision: Decision;
+  /** The device that asks, unless it is the browser. */
+  device?: Device;
   /** The base URL of this origin's API. */
   apiUrl: string;
   email: string;
@@ -29,32 +35,39 @@ const MAX_RADIOS = 6;
 const ROLES: Record<string, { name: string; may: string }> = {
   reader: {
     name: "Reader",
-    may: "Sees everything in the account, logs and the values of variables included. Changes nothing.",
+    may: "Can see everything in the account, including logs and the values of variables. Cannot change anything.",
   },
   editor: {
     name: "Editor",
-    may: "Also deploys, and creates, changes and deletes projects, services and variables.",
+    may: "Can also deploy, and create, change and delete projects, services and variables.",
   },
 };
 
 /** Returns the form with which a user gives a client access, or denies it. */
-export function consentView({ request, challenge, apiUrl, email, chosen, sentence, mark }: Consent): Html {
+export function consentView(consent: Consent): Html {
+  const { request, decision, device, apiUrl, email, chosen, sentence, mark } = consent;
   const { client, requestedScope: scopes, requestedAudience, accounts } = request;
-  const otherApis = requestedAudience.filter((url) => withoutSlash(url) !== withoutSlash(apiUrl));
-  const hidden = html`${mark}<input type="hidden" name="consent_challenge" value="${challenge}">`;
-  return html`${clientCard(client, { scopes, otherApis })}
-<form method="post" action="/oauth/consent" class="consent">
+  const own = [apiUrl, new URL("/mcp", apiUrl).href].map(withoutSlash);
+  const otherApis = requestedAudience.filter((url) => !own.includes(withoutSlash(url)));
+  const hidden = html`${mark}<input type="hidden" name="${decision.name}" value="${decision.value}">`;
+  return html`${clientCard(client, { scopes, otherApis }, device)}
+<form method="post" action="${decision.action}" class="consent">
 ${hidden}
 ${accounts.length === 0 ? noAccounts : choices(accounts, chosen, sentence)}
 <button name="decision" value="deny" class="secondary" formnovalidate>Deny</button>
 </form>
-<p class="hint">You are signed in as <strong>${email}</strong>. Not you? Deny, <a href="/signin">sign in as yourself</a>, and begin again in the application.</p>`;
+<p class="hint">You are signed in as <strong>${email}</strong>. Not you? ${device ? codeAgain(decision.action) : startAgain}.</p>`;
 }
+
+const startAgain = html`Deny, <a href="/signin">sign in as yourself</a>, and start again in the application`;
+
+const codeAgain = (page: string) =>
+  html`<a href="${signInAt(page)}">Sign in as yourself</a>, and enter the code again`;
 
 // Applications differ in the slash at the end.
 const withoutSlash = (url: string) => url.replace(/\/$/, "");
 
-const noAccounts = html`<p>You are not a member of any account, so there is nothing to give access to. See whether there is an <a href="/profile/invitations">invitation</a> for you.</p>`;
+const noAccounts = html`<p>You are not a member of any account, so there is nothing to give access to. Check whether you have an <a href="/profile/invitations">invitation</a>.</p>`;
 
 function choices(accounts: Account[], chosen: Consent["chosen"], sentence: string | undefined): Html {
   const accountId = accounts.length === 1 ? accounts[0]!.id : chosen.accountId;
@@ -63,14 +76,14 @@ function choices(accounts: Account[], chosen: Consent["chosen"], sentence: strin
   );
   const role = grantable.includes(chosen.role) ? chosen.role : "reader";
   return html`${alert(sentence)}
-<fieldset><legend>To which account?</legend>
+<fieldset><legend>Which account?</legend>
 ${accounts.length > MAX_RADIOS ? accountList(accounts, accountId) : accounts.map((account) => accountRadio(account, accountId))}
 </fieldset>
-<fieldset><legend>As what?</legend>
+<fieldset><legend>Which role?</legend>
 ${grantable.map((one) => roleRadio(one, role))}
-<p class="hint only-reader">You are a reader of this account, so that is what you can give.</p>
+<p class="hint only-reader">You are a reader of this account, so you can only give this role.</p>
 </fieldset>
-<p class="hint">Members, tokens and billing are out of its reach. You end its access at any time under Connected applications.</p>
+<p class="hint">The application cannot access members, tokens or billing. You can revoke its access at any time under Connected applications.</p>
 <button name="decision" value="allow">Allow access</button>`;
 }
 

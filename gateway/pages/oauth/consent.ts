@@ -21,7 +21,8 @@ async function consentPage(visit: Visit, challenge: string, sentence?: string) {
   };
   const { apiUrl } = visit;
   const content = consentView({
-    ...{ request, challenge, apiUrl, email: me.email },
+    ...{ request, apiUrl, email: me.email },
+    decision: { action: "/oauth/consent", name: "consent_challenge", value: challenge },
     ...{ chosen, sentence, mark: visit.mark() },
   });
   return { title: "Give an application access", content };
@@ -61,7 +62,11 @@ async function decide(visit: Visit, consentChallenge: string) {
   const accountId = visit.fields.get("account_id") ?? "";
   const role = visit.fields.get("role") ?? "";
   if (accountId === "") {
-    const page = await consentPage(visit, consentChallenge, "Choose the account that it gets access to.");
+    const page = await consentPage(
+      visit,
+      consentChallenge,
+      "Choose the account that the application gets access to.",
+    );
     return { page, status: 422 };
   }
   const once = onceFor("consent", consentChallenge, accountId, role);
@@ -69,5 +74,5 @@ async function decide(visit: Visit, consentChallenge: string) {
   const given = visit.call<Redirect>("POST", "/oauth/consent/complete", body, { once });
   const refusal = await refusalOf(given, "role_not_grantable", "not_a_member", "invalid_choice");
   if (refusal) return withRefusal(await consentPage(visit, consentChallenge, refusal.message), refusal);
-  return goOn((await given).redirectTo, "Access given");
+  return goOn((await given).redirectTo, "Access granted");
 }

@@ -25,7 +25,7 @@ async function loginPage(visit: Visit, challenge: string, sentence?: string) {
   const form = (decision: string, content: ReturnType<typeof html>) =>
     html`<form method="post" action="/oauth/login">${hidden}<input type="hidden" name="decision" value="${decision}">${content}</form>`;
   const credentials = credentialFields(visit.fields.get("email") ?? "", sentence);
-  const content = html`<p>An application wants access to one of your accounts. Which one, and how much, you choose next.</p>
+  const content = html`<p>An application wants to access one of your accounts. In the next step, you choose the account and the role.</p>
 ${clientCard(client)}
 ${
   me

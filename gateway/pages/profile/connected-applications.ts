@@ -8,12 +8,12 @@ type Grant = { clientId: string; clientName: string; accountHandle: string; role
 async function applicationsPage(visit: Visit) {
   const grants = await visit.call<Grant[]>("GET", "/me/mcp-grants");
   const byClient = Map.groupBy(grants, ({ clientId }) => clientId);
-  const content = html`${done(visit.query.get("done") === "revoked" ? "Its access has ended." : undefined)}
+  const content = html`${done(visit.query.get("done") === "revoked" ? "Access revoked." : undefined)}
 ${
   grants.length > 0
-    ? html`<p>Applications that you gave access. Their names are their own; nobody checked them.</p>
+    ? html`<p>These applications have access to your accounts. They chose their names themselves; nobody has verified them.</p>
 <ul class="list">${[...byClient.values()].map((granted) => applicationItem(visit, granted))}</ul>`
-    : html`<p>You have not given any application access.</p>`
+    : html`<p>You have not given access to any application.</p>`
 }`;
   return { title: "Connected applications", content, own: true };
 }
@@ -24,7 +24,7 @@ function applicationItem(visit: Visit, granted: Grant[]) {
     html`<small><strong>${role}</strong> of <strong>${accountHandle}</strong>, since ${day(grantedAt)}</small>`;
   const handles = granted.map(({ accountHandle }) => accountHandle).join(", ");
   const revoke = html`<form method="post" action="/connected-applications">${visit.mark()}<input type="hidden" name="client_id" value="${clientId}">
-<p>It loses its access to <strong>${handles}</strong> at once. To get it back it has to ask you again.</p>
+<p>The application immediately loses its access to <strong>${handles}</strong>. To get access again, it has to ask you.</p>
 <button class="secondary danger" aria-label="Revoke access of ${clientName}">Revoke access</button></form>`;
   return html`<li class="item"><span><strong>${nameOf(clientName)}</strong>${granted.map(access)}<small><code>${clientId}</code></small></span>
 ${askFirst({ text: "Revoke…", label: `Revoke… ${clientName}` }, revoke)}</li>`;

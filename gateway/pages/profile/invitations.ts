@@ -15,14 +15,14 @@ type Invitation = {
 
 const DONE: Record<string, string> = {
   accepted: "You are now a member of the account.",
-  declined: "The invitation is declined.",
+  declined: "You declined the invitation.",
 };
 
 async function invitationsPage(visit: Visit) {
   const { query } = visit;
   const { data, page } = await visit.call<List<Invitation>>("GET", `/me/invitations${older.queryOf(query)}`);
   const content = html`${done(DONE[query.get("done") ?? ""])}
-${data.length > 0 ? html`<ul class="list">${data.map((invitation) => invitationItem(visit, invitation))}</ul>` : html`<p>There are no invitations for you.</p>`}
+${data.length > 0 ? html`<ul class="list">${data.map((invitation) => invitationItem(visit, invitation))}</ul>` : html`<p>You have no invitations.</p>`}
 ${older.link("/profile/invitations", page)}`;
   return { title: "Your invitations", content, own: true };
 }
@@ -59,9 +59,9 @@ export const invitationsPages: PageRoute[] = [
       const gone = await refusalOf(answered, "not_found");
       if (!gone)
         return { seeOther: `/profile/invitations?done=${decision === "accept" ? "accepted" : "declined"}` };
-      const content = html`<p>It was answered already, withdrawn, or has expired.</p>
+      const content = html`<p>This invitation was already answered, was withdrawn, or has expired.</p>
 <p><a href="/profile/invitations">See your invitations</a></p>`;
-      return withRefusal({ title: "This invitation is over", content, own: true }, gone);
+      return withRefusal({ title: "This invitation is no longer valid", content, own: true }, gone);
     },
   },
 ];

@@ -12,7 +12,7 @@ export const older = {
   link(path: string, { nextCursor, hasMore }: List<unknown>["page"]): Html | false {
     return (
       hasMore &&
-      html`<p><a href="${path}?${new URLSearchParams({ cursor: nextCursor }).toString()}">Older ones</a></p>`
+      html`<p><a href="${path}?${new URLSearchParams({ cursor: nextCursor }).toString()}">Show older</a></p>`
     );
   },
 };

@@ -6,7 +6,7 @@ import type { Me } from "../sign-in/sign-in.ts";
 
 async function passwordPage(visit: Visit, sentence?: string) {
   const { email } = await visit.call<Me>("GET", "/me");
-  const content = html`${done(visit.query.get("done") === "changed" ? "Your password is changed. All other sessions have ended." : undefined)}
+  const content = html`${done(visit.query.get("done") === "changed" ? "Your password has been changed. All other sessions have ended." : undefined)}
 <form method="post" action="/profile/password" class="narrow">
 ${visit.mark()}
 ${alert(sentence)}

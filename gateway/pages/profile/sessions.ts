@@ -10,7 +10,7 @@ async function sessionsPage(visit: Visit) {
   const { query } = visit;
   const { data, page } = await visit.call<List<Session>>("GET", `/me/sessions${older.queryOf(query)}`);
   const content = html`${done(query.get("done") === "ended" ? "The session has ended." : undefined)}
-<p>Wherever you are signed in. A session that you do not know: end it, and <a href="/profile/password">change your password</a>.</p>
+<p>These are all places where you are signed in. If you do not recognise a session, end it and <a href="/profile/password">change your password</a>.</p>
 <ul class="list">${data.map((session) => sessionItem(visit, session))}</ul>
 ${older.link("/profile/sessions", page)}`;
   return { title: "Your sessions", content, own: true };
@@ -19,7 +19,7 @@ ${older.link("/profile/sessions", page)}`;
 function sessionItem(visit: Visit, { id, current, ip, createdAt, lastUsedAt }: Session) {
   const from = ip ?? "Unknown address";
   const end = html`<form method="post" action="/profile/sessions">${visit.mark()}<input type="hidden" name="session_id" value="${id}">
-<p>Whoever uses it has to sign in again.</p>
+<p>Whoever uses this session has to sign in again.</p>
 <button class="secondary danger" aria-label="End session: ${from}">End session</button></form>`;
   return html`<li class="item"><span><strong>${from}</strong>${current && html` <span class="badge">this one</span>`}
 <small>Signed in ${minute(createdAt)}, last used ${minute(lastUsedAt)}</small></span>${!current && askFirst({ text: "End…", label: `End… ${from}` }, end)}</li>`;

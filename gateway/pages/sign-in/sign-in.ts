@@ -46,7 +46,7 @@ async function signInPage(visit: Visit, sentence?: string) {
   const content = html`${done(query.get("done") === "signed-out" ? "You are signed out." : undefined)}
 ${
   me &&
-  html`<p>You are signed in as <strong>${me.email}</strong>. <a href="${to}">Go on as this user</a>, or sign in as another one.</p>`
+  html`<p>You are signed in as <strong>${me.email}</strong>. <a href="${to}">Continue as this user</a>, or sign in as another user.</p>`
 }
 <form method="post" action="/signin">
 ${visit.mark()}

@@ -17,35 +17,35 @@ async function answer(
   const asked = call<Unsubscription>(method, `/unsubscriptions/${encodeURIComponent(params.token!)}`);
   const refusal = await refusalOf(asked, "not_found");
   if (!refusal) return { page: toPage(await asked) };
-  const content = html`<p>It may have been cut short. Open it from the mail again; nothing was changed.</p>`;
+  const content = html`<p>The link may be incomplete. Open it from the mail again. Nothing has been changed.</p>`;
   return withRefusal({ title: "This link does not work", content }, refusal);
 }
 
 const whatOf = ({ of, preferences }: Unsubscription) =>
-  of === "daily" || of === "weekly" ? `the ${of} digest` : `“${preferences[0]?.label ?? of}”`;
+  of === "daily" || of === "weekly" ? `the ${of} digest` : `mail about “${preferences[0]?.label ?? of}”`;
 
 function askPage(found: Unsubscription, token: string) {
   const { preferences } = found;
-  if (preferences.length === 0) return { title: "No such mails are sent", content: nothing() };
+  if (preferences.length === 0) return { title: "You are not subscribed", content: nothing() };
   const kinds = html`<ul>${preferences.map(({ label }) => html`<li>${label}</li>`)}</ul>`;
-  const content = html`<p>You get mails of ${whatOf(found)}.</p>
-${preferences.length > 1 && html`<p>With it, mails of these kinds end:</p>${kinds}`}
+  const content = html`<p>You receive ${whatOf(found)}.</p>
+${preferences.length > 1 && html`<p>This link unsubscribes you from:</p>${kinds}`}
 <form method="post" action="/u/${token}"><input type="hidden" name="List-Unsubscribe" value="One-Click">
-<button>End these mails</button></form>
-<p class="hint">What you also get in the app stays there. Mails about security, billing and deletion are always sent.</p>`;
-  return { title: "End these mails?", content };
+<button>Unsubscribe</button></form>
+<p class="hint">Notifications in the app are not affected. Mails about security, billing and deletion are always sent.</p>`;
+  return { title: "Unsubscribe?", content };
 }
 
 function donePage(found: Unsubscription) {
   const { preferences } = found;
-  if (preferences.length === 0) return { title: "No such mails are sent", content: nothing() };
+  if (preferences.length === 0) return { title: "You are not subscribed", content: nothing() };
   const now = (channel: string) => (channel === "in_app" ? "in the app only" : "not at all");
-  const content = html`${done(`You get no more mails of ${whatOf(found)}.`)}
-<ul>${preferences.map(({ label, channel }) => html`<li>${label}: from now on ${now(channel)}</li>`)}</ul>
-<h2>To change it back</h2>
-<p>Send <code>PUT /me/notification-prefs</code> to the API, signed in, with:</p>
+  const content = html`${done(`You no longer receive ${whatOf(found)}.`)}
+<ul>${preferences.map(({ label, channel }) => html`<li>${label}: now ${now(channel)}</li>`)}</ul>
+<h2>To undo this</h2>
+<p>Call <code>PUT /me/notification-prefs</code> of the API, signed in, with:</p>
 ${preferences.map(restoring)}`;
-  return { title: "These mails have ended", content };
+  return { title: "You are unsubscribed", content };
 }
 
 function restoring({ kind, channel, frequency }: Preference): Html {
@@ -53,8 +53,8 @@ function restoring({ kind, channel, frequency }: Preference): Html {
   return html`<pre>${JSON.stringify(before)}</pre>`;
 }
 
-const nothing = () => html`<p>Nothing is left to end, and nothing was changed.</p>
-<p><code>PUT /me/notification-prefs</code> of the API changes how you are told of what.</p>`;
+const nothing = () => html`<p>You do not receive these mails, so nothing was changed.</p>
+<p>To change which notifications you receive, call <code>PUT /me/notification-prefs</code> of the API.</p>`;
 
 /** The pages of the links that end mails: reading one changes nothing (docs/notifications.md#unsubscribing). */
 export const unsubscribePages: PageRoute[] = [

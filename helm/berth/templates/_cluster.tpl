@@ -1,6 +1,7 @@
 {{/*
-What the values say of the cluster and it does not have, as a list of sentences. Asked when apps get other doors, above
-all at the installation: what works is left alone. Without the cluster (helm template) nothing can be asked.
+A list of sentences about objects that the values name but the cluster does not have. Checked only at the installation and
+when the settings of ingress and routes change, so that a working installation is not disturbed. Without a cluster (helm
+template) nothing can be checked.
 */}}
 {{- define "berth.clusterMistakes" -}}
 {{- $a := .Values.apps -}}
@@ -27,11 +28,11 @@ all at the installation: what works is left alone. Without the cluster (helm tem
 {{- range $label, $value := $labels }}{{ if or (not (hasKey $own $label)) (ne (get $own $label) $value) }}{{ $has = false }}{{ end }}{{ end -}}
 {{- if $has }}{{ $found = true }}{{ end -}}
 {{- end -}}
-{{- if not $found }}{{ $mistakes = append $mistakes (printf "apps.%s: no namespace of this cluster has the labels %s, so that no request would reach apps. Give those of the namespace where your controller's pods run, or its addresses in apps.ingressFromCidrs." $name (toJson $labels)) }}{{ end -}}
+{{- if not $found }}{{ $mistakes = append $mistakes (printf "apps.%s: no namespace of this cluster has the labels %s, so no request would reach apps. Set the labels of the namespace where your controller's pods run, or its addresses in apps.ingressFromCidrs." $name (toJson $labels)) }}{{ end -}}
 {{- end -}}
 {{- range $name, $i := dict "apps.ingress" $a.ingress "ingress" $.Values.ingress -}}
 {{- if and $i.enabled $i.className -}}
-{{- if not (lookup "networking.k8s.io/v1" "IngressClass" "" $i.className) }}{{ $mistakes = append $mistakes (printf "%s.className: this cluster has no IngressClass %s; `kubectl get ingressclass` lists those it has." $name $i.className) }}{{ end -}}
+{{- if not (lookup "networking.k8s.io/v1" "IngressClass" "" $i.className) }}{{ $mistakes = append $mistakes (printf "%s.className: this cluster has no IngressClass %s; `kubectl get ingressclass` lists the existing ones." $name $i.className) }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- if $a.httpRoute.enabled -}}

@@ -31,6 +31,7 @@ Every process of the platform. A new service is one more entry:
     RATE_LIMIT_READS: {{ $v.rateLimits.reads | quote }}
     RATE_LIMIT_WRITES: {{ $v.rateLimits.writes | quote }}
     RATE_LIMIT_REVEALS: {{ $v.rateLimits.reveals | quote }}
+    RATE_LIMIT_SET_REVEALS: {{ $v.rateLimits.setReveals | quote }}
     RATE_LIMIT_BATCHES: {{ $v.rateLimits.batches | quote }}
     RATE_LIMIT_PUBLIC: {{ $v.rateLimits.public | quote }}
     RATE_LIMIT_NEW_TOKENS: {{ $v.rateLimits.newTokens | quote }}
@@ -70,7 +71,7 @@ Every process of the platform. A new service is one more entry:
     BOOTSTRAP_OWNER_TOKEN: {of: owner, key: token, optional: true}
 - name: variables
   calls: [deployer]
-  connections: 11
+  connections: 12
   uses: [database, nats]
   secrets:
     ENCRYPTION_KEYS: {of: keys, key: encryption-keys}
@@ -124,6 +125,13 @@ Every process of the platform. A new service is one more entry:
   uses: [database, nats{{ if $v.billing.existingSecret }}, paymentProvider{{ end }}]
   config:
     {{- include "berth.planConfig" . | nindent 4 }}
+    PLAN_GRACE_DAYS: {{ $v.billing.graceDays | quote }}
+    {{- with $v.billing.installation }}
+    STRIPE_INSTALLATION: {{ . | quote }}
+    {{- end }}
+    {{- if $v.billing.tax }}
+    STRIPE_TAX: "on"
+    {{- end }}
   {{- if $v.billing.existingSecret }}
   secrets:
     STRIPE_SECRET_KEY: {of: billing, key: secret-key}

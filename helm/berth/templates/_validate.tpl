@@ -2,66 +2,66 @@
 {{- define "berth.validate" -}}
 {{- $v := .Values -}}
 {{- $mistakes := list -}}
-{{- if not $v.image.repository }}{{ $mistakes = append $mistakes "image.repository: name the image of the platform, which you make with `npm run images` and push to a registry of yours." }}{{ end -}}
-{{- if not $v.builds.image.repository }}{{ $mistakes = append $mistakes "builds.image.repository: name the image of the builder, which you make with `npm run images` and push to a registry of yours." }}{{ end -}}
-{{- if not $v.publicUrl }}{{ $mistakes = append $mistakes "publicUrl: say where clients will reach the gateway, such as https://berth.example.com." }}{{ end -}}
-{{- if not $v.apps.domain }}{{ $mistakes = append $mistakes "apps.domain: give the domain under which apps get their names, such as apps.example.com." }}{{ end -}}
-{{- if not (or $v.owner.email) }}{{ $mistakes = append $mistakes "owner.email: give the e-mail address of the first owner." }}{{ end -}}
+{{- if not $v.image.repository }}{{ $mistakes = append $mistakes "image.repository: name the image of the platform. `npm run images` builds it and pushes it to your registry." }}{{ end -}}
+{{- if not $v.builds.image.repository }}{{ $mistakes = append $mistakes "builds.image.repository: name the image of the builder. `npm run images` builds it and pushes it to your registry." }}{{ end -}}
+{{- if not $v.publicUrl }}{{ $mistakes = append $mistakes "publicUrl: set the URL at which clients reach the gateway, such as https://berth.example.com." }}{{ end -}}
+{{- if not $v.apps.domain }}{{ $mistakes = append $mistakes "apps.domain: set the domain for the addresses of apps, such as apps.example.com." }}{{ end -}}
+{{- if not (or $v.owner.email) }}{{ $mistakes = append $mistakes "owner.email: set the e-mail address of the first owner." }}{{ end -}}
 {{- $known := list -}}
 {{- range include "berth.processes" . | fromYamlArray }}{{ $known = append $known .name }}{{ end -}}
 {{- range $name, $_ := $v.processes -}}
-{{- if not (has $name $known) }}{{ $mistakes = append $mistakes (printf "processes.%s: there is no such process; there are %s." $name (join ", " $known)) }}{{ end -}}
+{{- if not (has $name $known) }}{{ $mistakes = append $mistakes (printf "processes.%s: there is no such process; the processes are %s." $name (join ", " $known)) }}{{ end -}}
 {{- end -}}
 {{- range $group := list "apps" "builds" -}}
-{{- if hasKey (get (get $v.placement $group) "nodeSelector" | default dict) "kubernetes.io/arch" }}{{ $mistakes = append $mistakes (printf "placement.%s.nodeSelector: name the architecture in placement.arch instead, which holds for builds and apps alike." $group) }}{{ end -}}
+{{- if hasKey (get (get $v.placement $group) "nodeSelector" | default dict) "kubernetes.io/arch" }}{{ $mistakes = append $mistakes (printf "placement.%s.nodeSelector: set placement.arch instead, which applies to both builds and apps." $group) }}{{ end -}}
 {{- end -}}
 {{- $shared := list (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (include "berth.environmentRole" .)) -}}
 {{- if $v.builds.createNamespace }}{{ $shared = append $shared (lookup "v1" "Namespace" "" (include "berth.buildsNamespace" .)) }}{{ end -}}
 {{- range compact $shared -}}
 {{- $of := .metadata.annotations | default dict -}}
 {{- $owner := printf "%s in namespace %s" (get $of "meta.helm.sh/release-name") (get $of "meta.helm.sh/release-namespace") -}}
-{{- if and (hasKey $of "meta.helm.sh/release-name") (ne $owner (printf "%s in namespace %s" $.Release.Name $.Release.Namespace)) }}{{ $mistakes = append $mistakes (printf "fullnameOverride: %s belongs to the release %s. Installations in one cluster need names of their own: give this release another name, or set fullnameOverride." .metadata.name $owner) }}{{ end -}}
+{{- if and (hasKey $of "meta.helm.sh/release-name") (ne $owner (printf "%s in namespace %s" $.Release.Name $.Release.Namespace)) }}{{ $mistakes = append $mistakes (printf "fullnameOverride: %s belongs to the release %s. Each installation in a cluster needs its own name: give this release another name, or set fullnameOverride." .metadata.name $owner) }}{{ end -}}
 {{- end -}}
 {{- if and (not $v.database.bundled) (not $v.database.host) }}{{ $mistakes = append $mistakes "database.host: name your PostgreSQL, or set database.bundled." }}{{ end -}}
-{{- if and (not $v.database.bundled) $v.database.admin.user (not $v.database.admin.existingSecret) }}{{ $mistakes = append $mistakes "database.admin.existingSecret: name the Secret with the administrator's password, or set database.admin.user to \"\" when roles and schemas are there." }}{{ end -}}
-{{- if and (not $v.database.bundled) (not $v.database.admin.user) (not $v.database.existingSecret) }}{{ $mistakes = append $mistakes "database.existingSecret: name the Secret with the passwords of the roles, which are there already." }}{{ end -}}
+{{- if and (not $v.database.bundled) $v.database.admin.user (not $v.database.admin.existingSecret) }}{{ $mistakes = append $mistakes "database.admin.existingSecret: name the Secret with the administrator's password, or set database.admin.user to \"\" if roles and schemas already exist." }}{{ end -}}
+{{- if and (not $v.database.bundled) (not $v.database.admin.user) (not $v.database.existingSecret) }}{{ $mistakes = append $mistakes "database.existingSecret: name the Secret with the passwords of the existing roles." }}{{ end -}}
 {{- if and $v.database.bundled (not $v.database.admin.user) }}{{ $mistakes = append $mistakes "database.admin.user: the bundled PostgreSQL needs an administrator." }}{{ end -}}
-{{- with $v.database.server.settings.max_connections }}{{ if and $v.database.bundled (lt (int .) (include "berth.connections" $ | int)) }}{{ $mistakes = append $mistakes (printf "database.server.settings.max_connections: must be %s or more, as many as the processes may open; or leave it out." (include "berth.connections" $)) }}{{ end }}{{ end -}}
+{{- with $v.database.server.settings.max_connections }}{{ if and $v.database.bundled (lt (int .) (include "berth.connections" $ | int)) }}{{ $mistakes = append $mistakes (printf "database.server.settings.max_connections: must be at least %s, because the processes may open that many connections; or leave it out." (include "berth.connections" $)) }}{{ end }}{{ end -}}
 {{- if and (not $v.nats.bundled) (not $v.nats.url) }}{{ $mistakes = append $mistakes "nats.url: name your NATS, or set nats.bundled." }}{{ end -}}
 {{- if and (not $v.nats.bundled) $v.nats.user (not $v.nats.existingSecret) }}{{ $mistakes = append $mistakes "nats.existingSecret: name the Secret with the password of nats.user." }}{{ end -}}
-{{- if and $v.smtp.from (not $v.smtp.existingSecret) }}{{ $mistakes = append $mistakes "smtp.existingSecret: name the Secret whose key `url` says where mail is handed in, such as smtps://user:password@mail.example.com." }}{{ end -}}
-{{- if and $v.smtp.existingSecret (not $v.smtp.from) }}{{ $mistakes = append $mistakes "smtp.from: say whom mail comes from, such as berth@example.com." }}{{ end -}}
+{{- if and $v.smtp.from (not $v.smtp.existingSecret) }}{{ $mistakes = append $mistakes "smtp.existingSecret: name the Secret whose key `url` is the URL of the mail server, such as smtps://user:password@mail.example.com." }}{{ end -}}
+{{- if and $v.smtp.existingSecret (not $v.smtp.from) }}{{ $mistakes = append $mistakes "smtp.from: set the sender of mails, such as berth@example.com." }}{{ end -}}
 {{- if eq $v.oauth.provider "hydra" }}
 {{- if not $v.oauth.hydra.adminUrl }}{{ $mistakes = append $mistakes "oauth.hydra.adminUrl: name the admin API of your Hydra, such as http://hydra-admin.hydra:4445, or set oauth.provider to embedded." }}{{ end -}}
 {{- if not $v.oauth.hydra.publicUrl }}{{ $mistakes = append $mistakes "oauth.hydra.publicUrl: name the public API of your Hydra inside the cluster, such as http://hydra-public.hydra:4444, or set oauth.provider to embedded." }}{{ end -}}
 {{- else if or $v.oauth.hydra.adminUrl $v.oauth.hydra.publicUrl }}{{ $mistakes = append $mistakes "oauth.provider: set it to hydra, or leave oauth.hydra empty." }}{{ end -}}
 {{- $origin := trimSuffix "/" $v.publicUrl -}}
-{{- with $v.oauth.resource }}{{ if not (or (eq . $origin) (hasPrefix (printf "%s/" $origin) .)) }}{{ $mistakes = append $mistakes "oauth.resource: has to begin with publicUrl, where clients look for what it says of itself." }}{{ end }}{{ end -}}
-{{- if and (has "none" $v.oauth.redirectHosts) (gt (len $v.oauth.redirectHosts) 1) }}{{ $mistakes = append $mistakes "oauth.redirectHosts: none stands alone; leave it out, or the hosts." }}{{ end -}}
-{{- if and $v.publicUrl (eq (trimSuffix "/" $v.oauth.hydra.publicUrl) $origin) }}{{ $mistakes = append $mistakes "oauth.hydra.publicUrl: is where clients reach Berth (publicUrl); give the address of Hydra inside the cluster." }}{{ end -}}
+{{- with $v.oauth.resource }}{{ if not (or (eq . $origin) (hasPrefix (printf "%s/" $origin) .)) }}{{ $mistakes = append $mistakes "oauth.resource: must start with publicUrl, because clients look for its metadata there." }}{{ end }}{{ end -}}
+{{- if and (has "none" $v.oauth.redirectHosts) (gt (len $v.oauth.redirectHosts) 1) }}{{ $mistakes = append $mistakes "oauth.redirectHosts: none cannot be combined with hosts; remove either." }}{{ end -}}
+{{- if and $v.publicUrl (eq (trimSuffix "/" $v.oauth.hydra.publicUrl) $origin) }}{{ $mistakes = append $mistakes "oauth.hydra.publicUrl: this is the publicUrl of Berth; set the address of Hydra inside the cluster." }}{{ end -}}
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.endpoint) }}{{ $mistakes = append $mistakes "objectStore.endpoint: name your S3, or set objectStore.bundled." }}{{ end -}}
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.existingSecret) }}{{ $mistakes = append $mistakes "objectStore.existingSecret: name the Secret with access-key and secret-key of your S3." }}{{ end -}}
 {{- if and $v.logs.loki.existingSecret (not $v.logs.loki.url) }}{{ $mistakes = append $mistakes "logs.loki.url: name your Loki, such as http://loki.loki:3100, or leave existingSecret empty." }}{{ end -}}
 {{- with $v.backup }}{{ if .enabled }}
-{{- if not $v.database.bundled }}{{ $mistakes = append $mistakes "backup.enabled: the database is yours: back it up by its own means, and leave this off." }}{{ end -}}
-{{- range $name := list "endpoint" "bucket" "existingSecret" }}{{ if not (get $v.backup $name) }}{{ $mistakes = append $mistakes (printf "backup.%s: say where backups go; or set backup.enabled to false." $name) }}{{ end }}{{ end -}}
+{{- if not $v.database.bundled }}{{ $mistakes = append $mistakes "backup.enabled: you use your own database; back it up with its own tools, and leave this off." }}{{ end -}}
+{{- range $name := list "endpoint" "bucket" "existingSecret" }}{{ if not (get $v.backup $name) }}{{ $mistakes = append $mistakes (printf "backup.%s: required for backups; set it, or set backup.enabled to false." $name) }}{{ end }}{{ end -}}
 {{- end }}{{ end -}}
 {{- if and (not $v.registry.bundled) (not $v.registry.push) }}{{ $mistakes = append $mistakes "registry.push: name your registry, or set registry.bundled." }}{{ end -}}
-{{- if and $v.registry.pullSecret (or $v.registry.bundled (not $v.registry.existingSecret)) }}{{ $mistakes = append $mistakes "registry.pullSecret: is for a registry of yours whose login for builds is in registry.existingSecret; leave it empty." }}{{ end -}}
-{{- if and $v.ingress.enabled (regexMatch "^[0-9.]+$" (include "berth.hostOf" $v.publicUrl)) }}{{ $mistakes = append $mistakes "publicUrl: an ingress needs a name, not an address; or set ingress.enabled to false, and service.type." }}{{ end -}}
-{{- if and $v.httpRoute.enabled (not $v.httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "httpRoute.parentRefs: name the Gateway that carries the route." }}{{ end -}}
+{{- if and $v.registry.pullSecret (or $v.registry.bundled (not $v.registry.existingSecret)) }}{{ $mistakes = append $mistakes "registry.pullSecret: can only be used with your own registry and registry.existingSecret; leave it empty." }}{{ end -}}
+{{- if and $v.ingress.enabled (regexMatch "^[0-9.]+$" (include "berth.hostOf" $v.publicUrl)) }}{{ $mistakes = append $mistakes "publicUrl: an ingress needs a host name, not an IP address. Otherwise set ingress.enabled to false, and set service.type." }}{{ end -}}
+{{- if and $v.httpRoute.enabled (not $v.httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "httpRoute.parentRefs: name the Gateway for the route." }}{{ end -}}
 {{- with $v.apps }}
-{{- if not (or .ingress.enabled .httpRoute.enabled) }}{{ $mistakes = append $mistakes "apps.ingress.enabled: apps need a way to be reached; or set apps.httpRoute.enabled." }}{{ end -}}
-{{- if and .httpRoute.enabled (not .httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "apps.httpRoute.parentRefs: name the Gateway that carries the routes of apps, and its namespace." }}{{ end -}}
-{{- if not (or .ingressFromCidrs .httpRoute.namespaceLabels (not (kindIs "invalid" .ingressNamespaceLabels))) }}{{ $mistakes = append $mistakes "apps.ingressFromCidrs: give the addresses from which requests reach apps, or labels of their namespace in apps.ingressNamespaceLabels; nothing else is let in." }}{{ end -}}
+{{- if not (or .ingress.enabled .httpRoute.enabled) }}{{ $mistakes = append $mistakes "apps.ingress.enabled: apps need an Ingress or an HTTPRoute; set this or apps.httpRoute.enabled." }}{{ end -}}
+{{- if and .httpRoute.enabled (not .httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "apps.httpRoute.parentRefs: name the Gateway for the routes of apps, and its namespace." }}{{ end -}}
+{{- if not (or .ingressFromCidrs .httpRoute.namespaceLabels (not (kindIs "invalid" .ingressNamespaceLabels))) }}{{ $mistakes = append $mistakes "apps.ingressFromCidrs: give the addresses from which requests reach apps, or the labels of their namespace in apps.ingressNamespaceLabels. All other requests are blocked." }}{{ end -}}
 {{- end -}}
 {{- range include "berth.clusterMistakes" $ | fromYamlArray }}{{ $mistakes = append $mistakes . }}{{ end -}}
-{{- if and $v.builds.userNamespaces $v.builds.seccompProfile }}{{ $mistakes = append $mistakes "builds.seccompProfile: builds in user namespaces use RuntimeDefault; leave it empty." }}{{ end -}}
+{{- if and $v.builds.userNamespaces $v.builds.seccompProfile }}{{ $mistakes = append $mistakes "builds.seccompProfile: builds in user namespaces use RuntimeDefault; leave this empty." }}{{ end -}}
 {{- range include "berth.processes" . | fromYamlArray -}}
 {{- $s := include "berth.settings" (dict "root" $ "process" .) | fromYaml -}}
-{{- if ge (int $s.drainSeconds) (sub (int $s.terminationGracePeriodSeconds) 14 | int) }}{{ $mistakes = append $mistakes (printf "processes.%s.terminationGracePeriodSeconds: must be more than drainSeconds and the 14 seconds in which a process ends what is under way." .name) }}{{ end -}}
-{{- if and $s.autoscaling.enabled (gt (int $s.autoscaling.minReplicas) (int $s.autoscaling.maxReplicas)) }}{{ $mistakes = append $mistakes (printf "processes.%s.autoscaling: minReplicas is more than maxReplicas." .name) }}{{ end -}}
+{{- if ge (int $s.drainSeconds) (sub (int $s.terminationGracePeriodSeconds) 14 | int) }}{{ $mistakes = append $mistakes (printf "processes.%s.terminationGracePeriodSeconds: must be more than drainSeconds plus 14 seconds, in which a process completes requests in progress." .name) }}{{ end -}}
+{{- if and $s.autoscaling.enabled (gt (int $s.autoscaling.minReplicas) (int $s.autoscaling.maxReplicas)) }}{{ $mistakes = append $mistakes (printf "processes.%s.autoscaling: minReplicas is greater than maxReplicas." .name) }}{{ end -}}
 {{- end -}}
-{{- if dig "autoscaling" "enabled" false ($v.processes.deployer | default dict) }}{{ $mistakes = append $mistakes "processes.deployer.autoscaling: its load does not divide among more pods; set processes.deployer.replicas instead." }}{{ end -}}
-{{- if $mistakes }}{{ fail (printf "\n\nThe values are not usable yet:\n  - %s\n" (join "\n  - " $mistakes)) }}{{ end -}}
+{{- if dig "autoscaling" "enabled" false ($v.processes.deployer | default dict) }}{{ $mistakes = append $mistakes "processes.deployer.autoscaling: more pods do not share the deployer's load; set processes.deployer.replicas instead." }}{{ end -}}
+{{- if $mistakes }}{{ fail (printf "\n\nThe values are not valid:\n  - %s\n" (join "\n  - " $mistakes)) }}{{ end -}}
 {{- end -}}

@@ -1,9 +1,9 @@
-import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
-import { emit } from "../../kit/events/outbox.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
-import { findSubscription, LIVE, SUBSCRIBED } from "../subscription/sql.ts";
+import { findSubscription } from "../subscription/sql.ts";
+import { LIVE, SUBSCRIBED } from "../subscription/statuses.ts";
 import type { AccountLock } from "./account-lock.ts";
-import { putAgreement } from "./sql.ts";
+import { findAccount, putAgreement } from "./sql.ts";
+import { announceTier } from "./tier.ts";
 
 /** The account pays by a subscription, so an agreement would have it pay twice. */
 export class HasSubscription extends Error {
@@ -26,9 +26,10 @@ export function setAgreement(
     return transaction(pool, async (tx) => {
       const own = found && SUBSCRIBED.includes(found.status) ? found.tier : "free";
       const tier = agreed ? "enterprise" : own;
+      const { tier: former } = await findAccount(tx, accountId);
       const revision = await putAgreement(tx, accountId, agreed, tier);
       if (revision === undefined) return false;
-      await emit(tx, TierChangedSchema, accountId, { accountId, tier, revision: BigInt(revision) });
+      await announceTier(tx, accountId, { tier, former, revision });
       return true;
     });
   });

@@ -1,9 +1,9 @@
 import type { Pool } from "../../kit/postgres/db.ts";
-import { conflict } from "../../kit/rpc/errors.ts";
-import { findPortal } from "../catalog/portal-configuration.ts";
-import { notSetUp } from "../catalog/price-ids.ts";
+import { conflict } from "../../kit/rpc/refusals.ts";
+import { markCustomer } from "../due/sql.ts";
+import { findPortal } from "../pricing/portal-configuration.ts";
+import { notSetUp } from "../pricing/price-ids.ts";
 import { isRefused, type Provider } from "../stripe/provider.ts";
-import { markCustomer } from "../webhook/sql.ts";
 import { findCustomer } from "./sql.ts";
 
 /** Opens the provider's page with an account's invoices and payment methods, and returns its URL, a secret. */
@@ -18,7 +18,7 @@ export function createPortal({ pool, provider, returnUrl }: Deps): OpenPortal {
     const customer = await findCustomer(pool, accountId);
     if (customer === undefined)
       throw conflict("no_billing_customer", "The account has bought nothing yet. Subscribe first.");
-    known ??= await provider.ask(findPortal);
+    known ??= await provider.ask((stripe) => findPortal(stripe, provider.installation));
     if (known === undefined) throw notSetUp();
     const configuration = known;
     const session = { customer, configuration, return_url: returnUrl };

@@ -27,14 +27,15 @@ export async function setTier(db: Db, accountId: string, tier: string): Promise<
   return row?.revision;
 }
 
-/** Notes whether an account is billed by agreement, unless that is so. Returns the revision of its plan. */
+/** Records whether an account is billed by agreement. Returns the revision of its plan; undefined when that was so. */
 export async function putAgreement(db: Db, accountId: string, agreed: boolean, tier: string) {
   const row = await one<{ revision: number }>(
     db,
     "account_put_agreement",
     `insert into accounts as a (id, tier, tier_revision, direct_agreement)
      select $1, $3, 1, $2 where $2 or exists (select from accounts where id = $1)
-     on conflict (id) do update set direct_agreement = $2, tier = $3, tier_revision = a.tier_revision + 1
+     on conflict (id) do update set direct_agreement = $2, tier = $3, tier_revision = a.tier_revision + 1,
+       agreement_until = case when $2 then a.agreement_until else now() end
        where a.direct_agreement <> $2
      returning tier_revision as revision`,
     [accountId, agreed, tier],
@@ -72,13 +73,35 @@ export function addCustomer(db: Db, accountId: string, customerId: string): Prom
   );
 }
 
+/** Returns the name at the payment provider of the installation that the database belongs to; of a new one, `name`. */
+export async function claimInstallation(db: Db, name: string): Promise<string> {
+  const row = await one<{ name: string }>(
+    db,
+    "installation_claim",
+    `insert into installation (name) values ($1)
+     on conflict (singleton) do update set name = installation.name returning name`,
+    [name],
+  );
+  return row!.name;
+}
+
 /** Forgets a customer, whom the payment provider has deleted. */
 export function removeCustomer(db: Db, customerId: string): Promise<number> {
   return execute(db, "customer_remove", "delete from customers where customer_id = $1", [customerId]);
 }
 
-/** Deletes what a later subscription of an account would need. */
-export async function forgetAccount(db: Db, accountId: string): Promise<void> {
-  for (const table of ["pending_coupons", "seat_checks"])
-    await execute(db, `account_forget_${table}`, `delete from ${table} where account_id = $1`, [accountId]);
+/** Returns the customer of an account that has a subscription with one of these statuses. */
+export async function findSubscribedCustomer(
+  db: Db,
+  accountId: string,
+  statuses: string[],
+): Promise<string | undefined> {
+  const row = await one<{ customerId: string }>(
+    db,
+    "customer_subscribed",
+    `select customer_id as "customerId" from customers c where account_id = $1
+       and exists (select from subscriptions s where s.account_id = c.account_id and s.status = any($2))`,
+    [accountId, statuses],
+  );
+  return row?.customerId;
 }

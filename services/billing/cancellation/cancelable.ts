@@ -1,7 +1,8 @@
 import type { Pool } from "../../kit/postgres/db.ts";
-import { conflict } from "../../kit/rpc/errors.ts";
+import { conflict } from "../../kit/rpc/refusals.ts";
 import { noSubscription } from "../subscription/refusals.ts";
-import { findSubscription, LIVE, type SubscriptionRow } from "../subscription/sql.ts";
+import { findSubscription, type SubscriptionRow } from "../subscription/sql.ts";
+import { LIVE } from "../subscription/statuses.ts";
 import { type CancellationKind, findCancellation } from "./sql.ts";
 
 /**
@@ -21,13 +22,13 @@ export const canceling = () =>
   conflict("subscription_canceling", "The subscription is canceled already. Read it to see when it ends.");
 
 /**
- * Returns how a subscription ends: with its period (`lapse`), or at once, with or without a refund
+ * Returns how a subscription ends: with its period (`at_period_end`), or at once, with or without a refund
  * (docs/billing.md#canceling). Pure.
  */
 export function endingOf({
   status,
   cadence,
-}: Pick<SubscriptionRow, "status" | "cadence">): "lapse" | CancellationKind {
+}: Pick<SubscriptionRow, "status" | "cadence">): "at_period_end" | CancellationKind {
   if (status !== "active" && status !== "trialing") return "unpaid";
-  return cadence === "annual" ? "annual" : "lapse";
+  return cadence === "annual" ? "annual" : "at_period_end";
 }

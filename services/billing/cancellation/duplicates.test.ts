@@ -1,4 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  RefundChangedSchema,
+  SubscriptionChangedSchema,
+} from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 import { subscriber } from "./testing.ts";
@@ -35,6 +39,12 @@ test.each(["monthly", "annual"] as const)(
       [true, "active"],
     ]);
     await first.told(["refunded", BigInt(price)]);
+    const [refund] = await billing.published(RefundChangedSchema, first.accountId);
+    expect(refund).toMatchObject({ reason: "duplicate" });
+    const changes = await billing.published(SubscriptionChangedSchema, first.accountId);
+    expect(
+      new Set(changes.map((change) => change.duplicate === (change.subscriptionId !== first.id))),
+    ).toEqual(new Set([true]));
     const shown = await first.owner.getSubscription({ accountId: first.accountId });
     expect(shown).toMatchObject({ id: first.id, status: "active" });
     expect((await first.tiers()).at(-1)).toBe("pro");

@@ -73,6 +73,21 @@ test("a monthly one: an answer that was lost is learnt, a refusal changes nothin
   expect((await monthly.atStripe()).cancel_at_period_end).toBe(true);
 });
 
+test("a monthly one whose last charges the provider does not preview is canceled all the same, and the answer says so", async () => {
+  const monthly = await subscribed({ cadence: "monthly" });
+  billing.stripe.faults.add({
+    kind: "forbid",
+    method: "POST",
+    path: "/v1/invoices/create_preview",
+    times: 2,
+  });
+  expect(await refused(monthly.preview())).toBe(UNAVAILABLE);
+  const answer = await monthly.cancel();
+  expect(answer).toMatchObject({ status: "canceled", charges: [], credits: [] });
+  expect(answer.warnings).toEqual([expect.stringContaining("What is still charged is not known")]);
+  expect((await monthly.atStripe()).cancel_at_period_end).toBe(true);
+});
+
 test.each(sample("failures of refunding", ["refuse", "error", "rate_limit", "lose_answer"] as const, 1))(
   "a refund that the provider does not answer (%s) is under review, tried again, and made once",
   async (kind) => {

@@ -1,6 +1,5 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
-import type { Refund } from "./refund.ts";
 
 /**
  * Why a subscription ends at once: an annual one whose unused part is refunded, one that is not paid, or a second one,
@@ -9,7 +8,7 @@ import type { Refund } from "./refund.ts";
 export type CancellationKind = "annual" | "unpaid" | "duplicate";
 
 /** How far a cancellation is (docs/billing.md#canceling). */
-export type Step = "asked" | "uncertain" | "ended" | "refunding" | "review" | "done" | "denied";
+export type Step = "asked" | "uncertain" | "ended" | "refunding" | "review" | "disputed" | "done" | "denied";
 
 export type Cancellation = {
   subscriptionId: string;
@@ -26,26 +25,33 @@ export type Cancellation = {
 const CANCELLATION = `subscription_id as "subscriptionId", account_id as "accountId", kind, step, asked_at as "askedAt",
   ended_at as "endedAt", released`;
 
-/** How long the worker leaves a cancellation that was just asked for to who asked. */
+/** How long the worker leaves a new cancellation to the request that made it. */
 const FIRST_PAUSE = "interval '10 s'";
 
-export type Ask = { subscriptionId: string; accountId: string; kind: CancellationKind };
+export type CancellationRequest = {
+  subscriptionId: string;
+  accountId: string;
+  kind: CancellationKind;
+  /** Whether no request waits for it: the worker takes it at once. */
+  atOnce?: boolean;
+};
 
 /**
  * Records that a subscription is to end, before the provider is asked to end it. Returns undefined when it is being
- * canceled; a cancellation whose first try failed begins again.
+ * canceled; a cancellation whose first attempt failed begins again.
  */
-export function askCancellation(db: Db, { subscriptionId, accountId, kind }: Ask) {
+export function requestCancellation(db: Db, request: CancellationRequest) {
+  const { subscriptionId, accountId, kind, atOnce = false } = request;
   return one<Cancellation>(
     db,
     "cancellation_ask",
     `insert into cancellations as c (subscription_id, account_id, kind, step, next_at)
-     values ($1, $2, $3, 'asked', now() + ${FIRST_PAUSE})
+     values ($1, $2, $3, 'asked', now() + case when $4 then interval '0' else ${FIRST_PAUSE} end)
      on conflict (subscription_id) do update set kind = excluded.kind, step = 'asked', asked_at = now(), attempts = 0,
        next_at = excluded.next_at
        where c.step = 'uncertain'
      returning ${CANCELLATION}`,
-    [subscriptionId, accountId, kind],
+    [subscriptionId, accountId, kind, atOnce],
   );
 }
 
@@ -108,8 +114,8 @@ export function takeCancellations(db: Db, limit: number): Promise<Cancellation[]
   );
 }
 
-/** Lets a cancellation be carried on soon. */
-export function hastenCancellation(db: Db, subscriptionId: string): Promise<number> {
+/** Has a cancellation resumed in a few seconds. */
+export function retryCancellationSoon(db: Db, subscriptionId: string): Promise<number> {
   return execute(
     db,
     "cancellation_hasten",
@@ -126,49 +132,6 @@ export function setRefundStatus(db: Db, subscriptionId: string, status: string):
     `update cancellations set refund_status = $2
      where subscription_id = $1 and refund_status is distinct from $2`,
     [subscriptionId, status],
-  );
-}
-
-export type RefundRow = Refund & { creditNoteId: string | null };
-
-/** Lists the refunds of a cancellation. */
-export function listRefunds(db: Db, subscriptionId: string): Promise<RefundRow[]> {
-  return many<RefundRow>(
-    db,
-    "refunds_list",
-    `select invoice_id as "invoiceId", amount_cents as "amountCents", cash_cents as "cashCents",
-       credit_note_id as "creditNoteId"
-     from refunds where subscription_id = $1 order by invoice_id`,
-    [subscriptionId],
-  );
-}
-
-/** Records what is to be refunded, in place of what was planned before and not made. */
-export function planRefunds(db: Db, subscriptionId: string, refunds: Refund[]): Promise<number> {
-  return execute(
-    db,
-    "refunds_plan",
-    `with gone as (
-       delete from refunds where subscription_id = $1 and credit_note_id is null and invoice_id <> all ($2))
-     insert into refunds as r (subscription_id, invoice_id, amount_cents, cash_cents)
-     select $1, * from unnest($2::text[], $3::bigint[], $4::bigint[])
-     on conflict (subscription_id, invoice_id) do update
-       set amount_cents = excluded.amount_cents, cash_cents = excluded.cash_cents where r.credit_note_id is null`,
-    [
-      subscriptionId,
-      refunds.map(({ invoiceId }) => invoiceId),
-      refunds.map(({ amountCents }) => amountCents),
-      refunds.map(({ cashCents }) => cashCents),
-    ],
-  );
-}
-
-export function setRefundMade(db: Db, subscriptionId: string, invoiceId: string, creditNoteId: string) {
-  return execute(
-    db,
-    "refund_made",
-    "update refunds set credit_note_id = $3 where subscription_id = $1 and invoice_id = $2",
-    [subscriptionId, invoiceId, creditNoteId],
   );
 }
 
@@ -198,7 +161,7 @@ export function listReviews(db: Db): Promise<Review[]> {
  * Lets a refund that waits for staff be made, from what is left to refund by now, or denies it. Returns its cancellation;
  * undefined when none waits.
  */
-export function settleReview(db: Db, subscriptionId: string, to: "ended" | "denied") {
+export function decideReview(db: Db, subscriptionId: string, to: "ended" | "denied") {
   return one<Cancellation>(
     db,
     "review_settle",
@@ -208,8 +171,13 @@ export function settleReview(db: Db, subscriptionId: string, to: "ended" | "deni
   );
 }
 
-/** Records that a refund failed. Returns 0 when that was recorded. */
-export function addFailedRefund(db: Db, refundId: string): Promise<number> {
-  const text = "insert into failed_refunds (id) values ($1) on conflict do nothing";
-  return execute(db, "failed_refund_add", text, [refundId]);
+/** Has a refund that waited for a bank planned again: what is left to refund depends on how the bank decided. */
+export function releaseDisputed(db: Db, subscriptionId: string): Promise<number> {
+  return execute(
+    db,
+    "cancellation_release_disputed",
+    `update cancellations set step = 'ended', attempts = 0, next_at = now()
+     where subscription_id = $1 and step = 'disputed'`,
+    [subscriptionId],
+  );
 }

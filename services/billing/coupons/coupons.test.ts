@@ -2,6 +2,7 @@ import { toJson } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { PendingCouponSchema } from "../../../proto/gen/berth/billing/v1/billing_pb.ts";
 import { CouponNotAppliedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { subscribe } from "../subscription/testing.ts";
@@ -125,6 +126,105 @@ test("a discount stays when the prices and seats of the subscription change", as
   });
   expect(await nextInvoice(id)).toBe(8_800);
   expect(await coupon()).toMatchObject({ code: "KEEPS" });
+});
+
+test("a code for three months reduces three invoices, however often it is removed and redeemed again", async () => {
+  await promo("THREE", {
+    max_redemptions: 1,
+    coupon: { percent_off: 50, duration: "repeating", duration_in_months: 3 },
+  });
+  const { redeem, remove, coupon, subscribe } = shopper();
+  const { id } = await subscribe();
+  // Not in the second of the renewals: the last one would be at the very end of the term.
+  billing.stripe.clock.advance(DAY);
+  await redeem("THREE");
+  expect(await nextInvoice(id)).toBe(1_000);
+  await remove();
+  await redeem("three");
+  expect(await coupon()).toMatchObject({ code: "THREE", label: "THREE", percentOff: 50 });
+  await redeem("THREE");
+  await remove();
+  expect(await nextInvoice(id)).toBe(2_000);
+  await redeem("THREE");
+  expect(await nextInvoice(id)).toBe(1_000);
+  await remove();
+  expect(await refused(redeem("THREE"))).toBe("422 validation_failed redemption_limit");
+  expect(await nextInvoice(id)).toBe(2_000);
+});
+
+test("a code for one time is spent by the invoice that it reduces, not by being removed", async () => {
+  await promo("SINGLE", { coupon: { percent_off: 50, duration: "once" }, max_redemptions: 1 });
+  const { redeem, remove, coupon, subscribe, owner, accountId } = shopper();
+  const { id } = await subscribe();
+  await redeem("SINGLE");
+  await remove();
+  await redeem("SINGLE");
+  expect(await nextInvoice(id)).toBe(1_000);
+  await eventually("it has left the subscription", async () => (await coupon()) === undefined);
+  expect(await refused(redeem("SINGLE"))).toBe("422 validation_failed redemption_limit");
+  await owner.cancelSubscription({ accountId });
+  expect(await refused(redeem("SINGLE"))).toBe("422 validation_failed redemption_limit");
+});
+
+test("a code that a checkout spent is refused at the next one, and what is left of another reduces it", async () => {
+  const twoMonths = { duration: "repeating", duration_in_months: 2 } as const;
+  await promo("FIRSTTIME", { coupon: { duration: "once" }, restrictions: { first_time_transaction: true } });
+  await promo("TWOMONTHS", {
+    coupon: { percent_off: 50, ...twoMonths },
+    expires_at: billing.stripe.clock.now() + DAY,
+  });
+  const { redeem, subscribe, owner, accountId, pending } = shopper();
+  await redeem("FIRSTTIME");
+  const { id } = await subscribe();
+  expect(await refused(redeem("FIRSTTIME"))).toBe("422 validation_failed redemption_limit");
+  await redeem("TWOMONTHS");
+  await owner.cancelSubscription({ accountId });
+  const { stripe, clock } = billing.stripe;
+  clock.advance((await stripe.subscriptions.retrieve(id)).cancel_at! - clock.now() + DAY);
+  await eventually("the plan has ended", async () => {
+    const found = await owner.getSubscription({ accountId }).catch(() => undefined);
+    return found === undefined;
+  });
+  await redeem("TWOMONTHS");
+  const again = await subscribe();
+  expect(again.invoices[0]).toMatchObject({ totalUsd: 10 });
+  expect(await pending()).toEqual({ pending: null });
+  expect(await nextInvoice(again.id)).toBe(2_000);
+});
+
+test("the last redemption goes to who pays first: the other page refuses the code, and another page has none", async () => {
+  await promo("LASTONE", { max_redemptions: 1 });
+  const [first, second] = [shopper(), shopper()];
+  await first.redeem("LASTONE");
+  await second.redeem("LASTONE");
+  const choice = { accountId: second.accountId, tierId: "pro" };
+  const { checkoutUrl } = await second.owner.createSubscription(choice);
+  expect((await first.subscribe()).invoices).toMatchObject([{ totalUsd: 16 }]);
+  await expect(billing.pay(checkoutUrl)).rejects.toThrow("redeemed as often as it can be");
+  expect((await second.subscribe()).invoices).toMatchObject([{ totalUsd: 20 }]);
+  expect(await second.notApplied()).toMatchObject([{ code: "LASTONE", reason: "redemption_limit" }]);
+});
+
+test("who redeems and removes a code is in the audit log, once", async () => {
+  await promo("LOGGED");
+  const { redeem, remove, subscribe, accountId } = shopper();
+  await redeem("LOGGED");
+  await redeem("logged");
+  await subscribe();
+  await remove();
+  await remove();
+  await redeem("LOGGED");
+  const codes = await eventually("all are sent", async () => {
+    const records = await billing.published(AuditRecordedSchema, accountId);
+    const found = records.filter(({ action }) => action.startsWith("coupon."));
+    return found.length >= 3 && found;
+  });
+  expect(codes.map(({ action, target }) => `${action} ${target}`)).toEqual([
+    "coupon.redeem LOGGED",
+    "coupon.remove LOGGED",
+    "coupon.redeem LOGGED",
+  ]);
+  expect(codes[0]).toMatchObject({ actor: { kind: "user" } });
 });
 
 test("a code that is redeemed twice, or twice at once, is redeemed once", async () => {

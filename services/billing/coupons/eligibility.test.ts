@@ -55,7 +55,7 @@ function codeWith(
 
 const pro = { tier: "pro", cadence: "monthly" as const };
 const refusal = (code: PromoCode, more = {}) =>
-  refusalOf(code, { now: NOW, plan: pro, paidBefore: true, ...more });
+  refusalOf(code, { now: NOW, plan: pro, paidBefore: true, installation: "", ...more });
 
 test("a code for the plan can be redeemed, with a plan and before one is chosen", () => {
   expect(refusal(codeWith())).toBeUndefined();

@@ -1,6 +1,6 @@
 import type Stripe from "stripe";
-import { productId } from "../catalog/keys.ts";
-import type { PaidTier } from "../catalog/plans.ts";
+import { productId } from "../pricing/keys.ts";
+import type { PaidTier } from "../pricing/plans.ts";
 
 type Promo = Omit<Stripe.PromotionCodeCreateParams, "promotion"> & {
   coupon?: Stripe.CouponCreateParams;

@@ -1,9 +1,9 @@
 import { Counter } from "prom-client";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
+import { NANO_PER_CENT } from "../money/nano-usd.ts";
 import { MAX_DEBIT_SECONDS } from "../usage/closing/correct.ts";
 import { insertAdjustment } from "../usage/closing/sql.ts";
-import { NANO_PER_CENT } from "../usage/money.ts";
 import { takeInvoiced } from "./sql.ts";
 
 const BATCH = 100;

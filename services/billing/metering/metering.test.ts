@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../kit/testing/testing.ts";
+import { monthsAfter } from "../pricing/terms.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
-import { monthsAfter } from "../usage/periods.ts";
 import { webhookScene } from "../webhook/testing.ts";
 import { dueCents, runFor } from "./testing.ts";
 

@@ -1,5 +1,6 @@
 import type { Pool } from "../../kit/postgres/db.ts";
-import { METER } from "../catalog/seed.ts";
+import { METER } from "../pricing/seed.ts";
+import { nameAt } from "../stripe/installation.ts";
 import { makeOnce } from "../stripe/make-once.ts";
 import type { Provider } from "../stripe/provider.ts";
 import type { MeteredPeriod } from "./sql.ts";
@@ -9,19 +10,20 @@ const UNITS_PER_CENT = 100;
 const GRANTS = 100;
 
 /**
- * Reports what a period has come to by a time (s), before the plan's credit. The meter counts the last report of a
- * period, by its time, so that one that is repeated changes nothing.
+ * Reports what a period has come to by a time (s), before the plan's credit; without a time, by now, whatever time it is
+ * for the provider. The meter counts the last report of a period, by its time, so that one that is repeated changes
+ * nothing.
  */
 export async function reportAmount(
   provider: Provider,
-  { customerId }: MeteredPeriod,
-  { cents, at }: { cents: number; at: number },
+  { customerId }: Pick<MeteredPeriod, "customerId">,
+  { cents, at }: { cents: number; at?: number },
 ): Promise<void> {
   await provider.ask((stripe) =>
     stripe.billing.meterEvents.create({
-      event_name: METER,
+      event_name: nameAt(provider.installation, METER),
       payload: { stripe_customer_id: customerId, value: String(cents * UNITS_PER_CENT) },
-      timestamp: at,
+      ...(at !== undefined && { timestamp: at }),
     }),
   );
 }
@@ -32,7 +34,7 @@ export async function reportAmount(
  */
 export async function grantCredit(
   deps: { pool: Pool; provider: Provider },
-  { subscriptionId, customerId, start }: MeteredPeriod,
+  { subscriptionId, customerId, start }: Pick<MeteredPeriod, "subscriptionId" | "customerId" | "start">,
   cents: number,
 ): Promise<void> {
   if (cents === 0) return;

@@ -1,13 +1,14 @@
+import { causeOf } from "../../kit/failures.ts";
 import type { Logger } from "../../kit/log.ts";
-import type { Pool } from "../../kit/postgres/db.ts";
-import { causeOf } from "../../kit/rpc/errors.ts";
+import { type Pool, transaction } from "../../kit/postgres/db.ts";
 import { startTask } from "../../kit/tasks/task.ts";
-import { creditOf } from "../catalog/compute.ts";
+import { NANO_PER_CENT, toCents } from "../money/nano-usd.ts";
+import { creditCents } from "../pricing/compute.ts";
 import type { Provider } from "../stripe/provider.ts";
 import { REPORT_PERIODS, toCause } from "../tasks.ts";
 import { frozenAmount } from "../usage/closing/compute-periods.ts";
 import { FREEZE_AFTER_SECONDS } from "../usage/closing/freeze.ts";
-import { toCents } from "../usage/money.ts";
+import { insertAdjustment } from "../usage/closing/sql.ts";
 import { ratePeriod } from "../usage/read-usage.ts";
 import { compareInvoices } from "./compare-invoices.ts";
 import { grantCredit, reportAmount } from "./provider-usage.ts";
@@ -39,7 +40,7 @@ export function startMetering(deps: Deps) {
 }
 
 /** Reports on the periods that are due, each once among several replicas. */
-async function reportPeriods(deps: Deps, signal: AbortSignal): Promise<void> {
+export async function reportPeriods(deps: Deps, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const at = Math.floor(deps.now() / 1_000);
     const period = await sql.takePeriod(deps.pool, at, at + LEASE_SECONDS);
@@ -82,6 +83,8 @@ async function close(deps: Deps, period: sql.TakenPeriod, at: number): Promise<v
   const { subscriptionId, accountId, start, end, reportedCents, invoicedCents } = period;
   const isTooOld = end <= at - MAX_AGE_SECONDS;
   const cents = await frozenAmount(pool, accountId, end);
+  if (cents !== undefined && invoicedCents === null && (await sql.hasNoInvoice(pool, period)))
+    return carryOver(pool, period, cents, at);
   // What a period that is too old used is paid as far as the invoice asks for it, once that is known.
   const asked = isTooOld ? invoicedCents : cents;
   if (cents === undefined || asked === undefined || asked === null) {
@@ -95,21 +98,12 @@ async function close(deps: Deps, period: sql.TakenPeriod, at: number): Promise<v
   await sql.setClosed(pool, period, cents);
 }
 
-/**
- * Reports what the present period of a subscription has come to, and grants what the plan pays of it: to be called
- * before a subscription is ended at once, which makes its last invoice final. `now` is in milliseconds.
- */
-export async function reportBeforeEnd(
-  { pool, provider, now }: Omit<Deps, "log">,
-  subscriptionId: string,
-): Promise<void> {
-  const at = Math.floor(now() / 1_000);
-  const period = await sql.findOpenPeriod(pool, subscriptionId, at);
-  if (!period) return;
-  const { rated } = await ratePeriod(pool, period.accountId, period, at);
-  const cents = Number(toCents(rated.due));
-  await grantCredit({ pool, provider }, period, Math.min(cents, creditCents(period.tier)));
-  await reportAmount(provider, period, { cents, at });
+/** Has the next subscription charge a period that no invoice asks for, less what the plan pays of it. */
+function carryOver(pool: Pool, period: sql.TakenPeriod, cents: number, at: number): Promise<void> {
+  const { accountId, start, tier } = period;
+  const amount = BigInt(Math.max(0, cents - creditCents(tier))) * NANO_PER_CENT;
+  return transaction(pool, async (tx) => {
+    if ((await sql.setClosed(tx, period, cents, true)) === 0 || amount === 0n) return;
+    await insertAdjustment(tx, { accountId, at, periodStart: start, amount, reason: "uninvoiced" });
+  });
 }
-
-const creditCents = (tier: string) => Number(toCents(creditOf(tier)));

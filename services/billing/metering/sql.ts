@@ -10,9 +10,14 @@ export type MeteredPeriod = Period & {
 };
 
 /** What an invoice asks for a period of a compute item. */
-export type InvoicedPeriod = Period & { subscriptionId: string; invoiceId: string; cents: number };
+export type InvoicedPeriod = Period & {
+  subscriptionId: string;
+  invoiceId: string;
+  cents: number;
+  taxCents: number;
+};
 
-/** Writes a period, or its end and plan anew. A period that has a new end is reported on again. */
+/** Inserts a period, or updates its end: its plan is that at its start. One whose end changes is reported on again. */
 export function putPeriod(db: Db, period: MeteredPeriod): Promise<number> {
   const { subscriptionId, start, end, accountId, customerId, tier } = period;
   return execute(
@@ -20,34 +25,37 @@ export function putPeriod(db: Db, period: MeteredPeriod): Promise<number> {
     "metered_period_put",
     `insert into metered_periods (subscription_id, started_at, ended_at, account_id, customer_id, tier)
      values ($1, to_timestamp($2), to_timestamp($3), $4, $5, $6)
-     on conflict (subscription_id, started_at) do update set ended_at = excluded.ended_at, tier = excluded.tier,
+     on conflict (subscription_id, started_at) do update set ended_at = excluded.ended_at,
        next_at = case when metered_periods.ended_at = excluded.ended_at then metered_periods.next_at
          else '-infinity' end
-     where metered_periods.due_cents is null and (metered_periods.ended_at, metered_periods.tier)
-       is distinct from (excluded.ended_at, excluded.tier)`,
+     where metered_periods.due_cents is null and metered_periods.ended_at <> excluded.ended_at`,
     [subscriptionId, start, end, accountId, customerId, tier],
   );
 }
 
-/** Lists when the known periods of a subscription began. */
-export async function listStarts(db: Db, subscriptionId: string): Promise<number[]> {
-  const text =
-    "select extract(epoch from started_at)::bigint as start from metered_periods where subscription_id = $1";
-  const rows = await many<{ start: number }>(db, "metered_periods_starts", text, [subscriptionId]);
-  return rows.map(({ start }) => start);
+/** Returns when the known periods of subscriptions began, in seconds, by subscription. */
+export async function listStarts(db: Db, subscriptionIds: string[]): Promise<Map<string, number[]>> {
+  const rows = await many<{ subscriptionId: string; starts: number[] }>(
+    db,
+    "metered_periods_starts",
+    `select subscription_id as "subscriptionId", array_agg(extract(epoch from started_at)::float8) as starts
+     from metered_periods where subscription_id = any($1) group by subscription_id`,
+    [subscriptionIds],
+  );
+  return new Map(rows.map(({ subscriptionId, starts }) => [subscriptionId, starts]));
 }
 
 /** Records what an invoice asks for a period, once. */
 export function putInvoiced(
   db: Db,
-  { subscriptionId, start, invoiceId, cents }: InvoicedPeriod,
+  { subscriptionId, start, invoiceId, cents, taxCents }: InvoicedPeriod,
 ): Promise<number> {
   return execute(
     db,
     "metered_period_invoiced",
-    `update metered_periods set invoice_id = $3, invoiced_cents = $4
+    `update metered_periods set invoice_id = $3, invoiced_cents = $4, tax_cents = $5
      where subscription_id = $1 and started_at = to_timestamp($2) and invoice_id is null`,
-    [subscriptionId, start, invoiceId, cents],
+    [subscriptionId, start, invoiceId, cents, taxCents],
   );
 }
 
@@ -70,19 +78,26 @@ export function takePeriod(db: Db, now: number, until: number): Promise<TakenPer
   );
 }
 
-/** Returns the period of a subscription that contains a time (s), while it is not closed. */
-export function findOpenPeriod(
+/** Returns what a period of a subscription came to, in cents; undefined while it is not closed. */
+export async function findClosedCents(
   db: Db,
   subscriptionId: string,
-  at: number,
-): Promise<MeteredPeriod | undefined> {
-  return one<MeteredPeriod>(
+  start: number,
+): Promise<number | undefined> {
+  const row = await one<{ cents: number | null }>(
     db,
-    "metered_period_find",
-    `select ${PERIOD} from metered_periods where subscription_id = $1 and started_at <= to_timestamp($2)
-       and ended_at > to_timestamp($2) and due_cents is null`,
-    [subscriptionId, at],
+    "metered_period_closed_cents",
+    "select due_cents as cents from metered_periods where subscription_id = $1 and started_at = to_timestamp($2)",
+    [subscriptionId, start],
   );
+  return row?.cents ?? undefined;
+}
+
+/** Returns the plan of a period of a subscription: that at its start; undefined for one that is not recorded. */
+export async function findPeriodTier(db: Db, subscriptionId: string, start: number) {
+  const text =
+    "select tier from metered_periods where subscription_id = $1 and started_at = to_timestamp($2)";
+  return (await one<{ tier: string }>(db, "metered_period_tier", text, [subscriptionId, start]))?.tier;
 }
 
 /** Records what was reported, and when to report next (s). A period that ends at another time by now is due already. */
@@ -100,19 +115,31 @@ export function setReported(
   );
 }
 
-/** Closes a period: it is reported on no more. */
+/** Closes a period: nothing further is reported on it. `carried`: no invoice asks for it. Returns 0 if it was closed. */
 export function setClosed(
   db: Db,
   { subscriptionId, start }: MeteredPeriod,
   dueCents: number,
+  carried = false,
 ): Promise<number> {
   return execute(
     db,
     "metered_period_closed",
-    `update metered_periods set due_cents = $3, next_at = 'infinity'
+    `update metered_periods set due_cents = $3, carried = $4, next_at = 'infinity'
      where subscription_id = $1 and started_at = to_timestamp($2) and due_cents is null`,
-    [subscriptionId, start, dueCents],
+    [subscriptionId, start, dueCents, carried],
   );
+}
+
+/**
+ * Whether no invoice will ask for a period: the provider ended its subscription within it, because a payment failed for
+ * too long, and not Berth, which settles what is owed then.
+ */
+export async function hasNoInvoice(db: Db, { subscriptionId, start, end }: MeteredPeriod): Promise<boolean> {
+  const text = `select from subscriptions s where s.id = $1 and s.status = 'canceled'
+    and s.compute_start = to_timestamp($2) and s.compute_end > to_timestamp($3)
+    and not exists (select from cancellations c where c.subscription_id = s.id)`;
+  return (await one(db, "metered_period_no_invoice", text, [subscriptionId, start, end])) !== undefined;
 }
 
 export type ClosedPeriod = MeteredPeriod & { invoiceId: string; invoicedCents: number; dueCents: number };
@@ -126,7 +153,8 @@ export function takeInvoiced(db: Db, limit: number): Promise<ClosedPeriod[]> {
      where (subscription_id, started_at) in (select subscription_id, started_at from metered_periods
        where not compared and invoice_id is not null and due_cents is not null
        limit $1 for update skip locked)
-     returning ${PERIOD}, invoice_id as "invoiceId", invoiced_cents as "invoicedCents", due_cents as "dueCents"`,
+     returning ${PERIOD}, invoice_id as "invoiceId", invoiced_cents as "invoicedCents",
+       case when carried then 0 else due_cents end as "dueCents"`,
     [limit],
   );
 }

@@ -32,3 +32,11 @@ export async function runFor(
     return (await billing.pool.query(text, [accountId, end])).rowCount === 1;
   });
 }
+
+/** Waits until so many periods of an account's compute are closed. */
+export function closePeriods(billing: TestBilling, accountId: string, count: number) {
+  return eventually(`${count} periods are closed`, async () => {
+    const text = "select from metered_periods where account_id = $1 and due_cents is not null";
+    return (await billing.pool.query(text, [accountId])).rowCount === count;
+  });
+}

@@ -1,24 +1,28 @@
 import type Stripe from "stripe";
 import type { Pool } from "../../kit/postgres/db.ts";
-import type { Members } from "../accounts/members.ts";
-import { lookupKey } from "../catalog/keys.ts";
-import { extraSeats, isPaidTier, type PaidTier } from "../catalog/plans.ts";
-import type { PriceId } from "../catalog/price-ids.ts";
+import type { ReadMembers } from "../accounts/read-members.ts";
+import { deleteSeatCheck, findSeatCheck } from "../due/seat-checks-sql.ts";
+import { lookupKey } from "../pricing/keys.ts";
+import { extraSeats, isPaidTier, type PaidTier } from "../pricing/plans.ts";
+import type { PriceId } from "../pricing/price-ids.ts";
+import { putSchedule } from "../schedule/put-schedule.ts";
 import type { Provider } from "../stripe/provider.ts";
-import { findSubscription, SUBSCRIBED, type SubscriptionRow } from "../subscription/sql.ts";
+import { pendingOf } from "../subscription/pending.ts";
+import { findSubscription, type SubscriptionRow } from "../subscription/sql.ts";
+import { SUBSCRIBED } from "../subscription/statuses.ts";
 import { seatSteps } from "./seat-steps.ts";
-import { deleteSeatCheck, findPaidSeats, findSeatCheck, putPaidSeats } from "./sql.ts";
+import { findPaidSeats, putPaidSeats } from "./sql.ts";
 
-type Deps = { pool: Pool; provider: Provider; priceId: PriceId; members: Members };
+type Deps = { pool: Pool; provider: Provider; priceId: PriceId; readMembers: ReadMembers };
 
 /**
  * Has an account's subscription bill the members that the account has now, if they changed since. Returns whether the
- * subscription was changed. To be called under the account's lock; what was killed within is carried on by the next
- * call. Throws 502 payment_provider_unavailable, and 503 while identity is away.
+ * subscription was changed. To be called under the account's lock; the next call resumes one that was
+ * interrupted. Throws 502 payment_provider_unavailable, and 503 while identity is away.
  */
 export type AdjustSeats = (accountId: string) => Promise<boolean>;
 
-export function createAdjustSeats({ pool, provider, priceId, members }: Deps): AdjustSeats {
+export function createAdjustSeats({ pool, provider, priceId, readMembers }: Deps): AdjustSeats {
   return async (accountId) => {
     const revision = await findSeatCheck(pool, accountId);
     if (revision === undefined) return false;
@@ -30,17 +34,17 @@ export function createAdjustSeats({ pool, provider, priceId, members }: Deps): A
   };
 
   async function adjust({ id, accountId, cadence }: SubscriptionRow, tier: PaidTier): Promise<boolean> {
-    const { handle, count } = await members(accountId);
+    const { handle, count } = await readMembers(accountId);
     if (handle === "") return false;
     const subscription = await provider.ask((stripe) => stripe.subscriptions.retrieve(id));
     const item = itemOf(subscription, "seat");
     const current = item?.quantity ?? 0;
     const plan = itemOf(subscription, "plan")!;
     const until = new Date(plan.current_period_end * 1_000);
-    const paid = Math.max(current, await findPaidSeats(pool, id, until));
+    const paid = Math.max(current, await findPaidSeats(pool, id, { until, tier }));
     const steps = seatSteps({ current, paid, wanted: extraSeats(tier, count), cadence });
     // Recorded before fewer are billed: they stay paid until the end of the period.
-    if (steps.length > 0) await putPaidSeats(pool, id, until, paid);
+    if (steps.length > 0) await putPaidSeats(pool, id, { until, quantity: paid, tier });
     // A subscription keeps the price list at which it was bought.
     const price = await priceId(lookupKey("seat", tier, cadence, plan.price.metadata.priceVersion));
     for (const step of steps)
@@ -49,7 +53,21 @@ export function createAdjustSeats({ pool, provider, priceId, members }: Deps): A
           ? stripe.subscriptionItems.update(item.id, step)
           : stripe.subscriptionItems.create({ subscription: id, price, ...step }),
       );
-    return steps.length > 0;
+    return (await adjustPending(id, count)) || steps.length > 0;
+  }
+
+  /** A change that is pending bills the members that its plan does not include. */
+  async function adjustPending(id: string, count: number): Promise<boolean> {
+    const subscription = await provider.ask((stripe) =>
+      stripe.subscriptions.retrieve(id, { expand: ["schedule"] }),
+    );
+    const pending = pendingOf(subscription.schedule);
+    if (!pending || !isPaidTier(pending.tier)) return false;
+    const { tier, cadence } = pending;
+    const seats = extraSeats(tier, count);
+    if (seats === pending.seats) return false;
+    await putSchedule({ pool, provider, priceId }, subscription, { tier, cadence, seats }, id);
+    return true;
   }
 }
 

@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import type { Cadence } from "../catalog/plans.ts";
+import type { Cadence } from "../pricing/plans.ts";
 
 type SeatStep = {
   quantity: number;

@@ -1,10 +1,9 @@
-import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { MemberAddedSchema, MemberRemovedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { subscribe } from "../subscription/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
+import { reportMember, setMembers } from "./testing.ts";
 
 let billing: TestBilling;
 beforeAll(async () => {
@@ -20,7 +19,6 @@ async function team(members: number, cadence: "monthly" | "annual" = "monthly") 
 }
 
 function teamOf(accountId: string, id: string) {
-  const account = billing.neighbours.accounts.get(accountId)!;
   const { stripe, clock } = billing.stripe;
   const invoices = async () => (await stripe.invoices.list({ subscription: id, limit: 100 })).data;
   const seats = async () => {
@@ -34,15 +32,7 @@ function teamOf(accountId: string, id: string) {
     /** What the invoices say, in cents, oldest first; those without compute of an annual subscription are of 0. */
     totals: async () => (await invoices()).flatMap(({ total }) => total || []).reverse(),
     /** Sets how many members there are, and reports it as identity does. */
-    async become(members: number) {
-      const [owner] = account.members;
-      const added = members > account.members.length;
-      account.members = Array.from(
-        { length: members },
-        (_, n) => account.members[n] ?? { ...owner!, role: "reader" },
-      );
-      await report(accountId, added);
-    },
+    become: (members: number) => setMembers(billing, accountId, members),
     settled: () =>
       eventually("the seats are looked at", async () => {
         const { rows } = await billing.pool.query("select 1 from seat_checks where account_id = $1", [
@@ -63,13 +53,6 @@ function teamOf(accountId: string, id: string) {
       clock.advance(Math.round((start + end) / 2) - clock.now());
     },
   };
-}
-
-function report(accountId: string, added: boolean): Promise<void> {
-  const about = { accountId, userId: newId("usr"), at: timestampNow() };
-  return added
-    ? billing.publish("identity", MemberAddedSchema, accountId, { ...about, role: "reader" })
-    : billing.publish("identity", MemberRemovedSchema, accountId, about);
 }
 
 test("members who are added cost the rest of the month, with the next invoice", async () => {
@@ -167,7 +150,7 @@ test("members of an account without a subscription, and one within what is inclu
   await become(3);
   await settled();
   expect([await seats(), await totals()]).toEqual([0, [2_000]]);
-  await report(billing.account(9), true);
+  await reportMember(billing, billing.account(9), true);
   expect(await billing.deadLetters()).toBe(0);
 });
 
@@ -200,7 +183,7 @@ test("several replicas, of which one is killed again and again, charge each memb
     await become(members);
     await other.end("SIGKILL");
     // What it had taken is anybody's when its lease is over.
-    await billing.pool.query("update due_customers set next_at = now()");
+    await billing.pool.query("update due_customers set next_at = now(), leased_until = null");
     await other.run();
   }
   await billed(4);

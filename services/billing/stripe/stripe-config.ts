@@ -1,4 +1,4 @@
-import { checked, type Field, optionalUrl } from "../../kit/process/config.ts";
+import { checked, choice, type Field, optionalUrl } from "../../kit/process/config.ts";
 
 const MAX_SECRETS = 2;
 
@@ -13,6 +13,9 @@ const webhookSecrets: Field<string[]> = {
   },
 };
 
+/** What an installation is called at Stripe: a part of ids and names there. */
+const INSTALLATION = /^[a-z0-9](?:[a-z0-9-]{0,18}[a-z0-9])?$/;
+
 /** How Stripe is reached. Without a key nothing can be bought. */
 export const stripeFields = {
   stripeKey: checked(
@@ -21,6 +24,14 @@ export const stripeFields = {
     "must be a secret or restricted key of Stripe, beginning with sk_ or rk_",
   ),
   stripeWebhookSecrets: webhookSecrets,
+  /** Keeps what is this installation's at Stripe apart from what is another's. */
+  stripeInstallation: checked(
+    "STRIPE_INSTALLATION",
+    (value) => INSTALLATION.test(value),
+    "must be 1 to 20 of a-z, 0-9 and -, and begin and end with a letter or digit",
+  ),
+  /** Whether Stripe Tax adds taxes to what is sold. */
+  stripeTax: choice("STRIPE_TAX", ["on", "off"] as const, "off"),
   /** Where Stripe's API is, if not at Stripe: a simulator. */
   stripeUrl: optionalUrl("STRIPE_API_URL", ["http", "https"]),
 };

@@ -1,4 +1,4 @@
-import { refuse } from "../../kit/rpc/errors.ts";
+import { refuse } from "../../kit/rpc/refusals.ts";
 
 /** Returns 404 subscription_not_found. */
 export const noSubscription = () =>

@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { PricesSupersededSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { emitAll } from "../../kit/events/outbox.ts";
 import { transaction } from "../../kit/postgres/db.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { legacyUntil, PRICE_VERSION } from "../catalog/price-versions.ts";
+import { legacyUntil, PRICE_VERSION } from "../pricing/price-versions.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
-import { EXPAND, mirrorSubscription } from "./mirror.ts";
-import { recordReminders } from "./reminders.ts";
+import { EXPAND, mirrorSubscription } from "./mirror-subscription.ts";
+import { remindersOf } from "./reminders.ts";
+import { findRecordedSubscriptions, setReminded } from "./sql.ts";
 import { subscribe } from "./testing.ts";
 
 let billing: TestBilling;
@@ -25,11 +27,15 @@ test("a subscription on a former price list is reported once, with the day until
     { version: "2099-01", from },
   ];
   const read = () =>
-    transaction(billing.pool, (tx) =>
-      recordReminders(tx, mirrorSubscription(accountId, found)!, clock.now() * 1_000, (version, term) =>
+    transaction(billing.pool, async (tx) => {
+      const before = (await findRecordedSubscriptions(tx, [id])).get(id);
+      const subscription = mirrorSubscription(accountId, found)!;
+      const reminders = remindersOf(before, subscription, clock.now() * 1_000, (version, term) =>
         legacyUntil(version, term, lists),
-      ),
-    );
+      );
+      await setReminded(tx, id, reminders);
+      await emitAll(tx, reminders.events);
+    });
   expect(await billing.published(PricesSupersededSchema, accountId)).toEqual([]);
   await read();
   await read();

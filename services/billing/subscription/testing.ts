@@ -1,5 +1,5 @@
 import { eventually } from "../../kit/testing/testing.ts";
-import type { Cadence } from "../catalog/plans.ts";
+import type { Cadence } from "../pricing/plans.ts";
 import type { TestBilling } from "../testing.ts";
 
 export type Choice = {
@@ -8,15 +8,17 @@ export type Choice = {
   card?: string;
   /** A promo code. */
   code?: string;
+  /** The country that the payer gives. */
+  country?: string;
 };
 
 /** Buys a plan for an account, and pays on the provider's page, whether billing hears of it or not. */
 export async function buy(billing: TestBilling, accountId: string, choice: Choice = {}): Promise<void> {
-  const { tierId = "pro", cadence = "monthly", card, code } = choice;
+  const { tierId = "pro", cadence = "monthly", card, code, country } = choice;
   const owner = billing.as(accountId);
   if (code) await owner.redeemCoupon({ accountId, code });
   const { checkoutUrl } = await owner.createSubscription({ accountId, tierId, cadence });
-  await billing.pay(checkoutUrl, card);
+  await billing.pay(checkoutUrl, card, country);
 }
 
 /** Buys a plan for an account, and returns the subscription once all of it is recorded. */

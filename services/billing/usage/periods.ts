@@ -1,7 +1,5 @@
 // Times are whole seconds since 1970, and periods begin with their first second and end before `end`.
 
-const DAY_SECONDS = 86_400;
-
 export type Period = { start: number; end: number };
 
 /** A period of an account's compute item, which is billed; with the plan that it is billed by. */
@@ -28,13 +26,4 @@ export function monthOf(at: number): Period {
   const date = new Date(at * 1_000);
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
   return { start: Date.UTC(year, month) / 1_000, end: Date.UTC(year, month + 1) / 1_000 };
-}
-
-/** Returns the same time some months later, UTC; a day that the month does not have is its last one. */
-export function monthsAfter(at: number, months: number): number {
-  const from = new Date(at * 1_000);
-  const [year, month] = [from.getUTCFullYear(), from.getUTCMonth() + months];
-  const lastDay = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
-  const midnight = Date.UTC(year, month, Math.min(from.getUTCDate(), lastDay)) / 1_000;
-  return midnight + (at % DAY_SECONDS);
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { creditOf, rateOf } from "../catalog/compute.ts";
+import { creditOf, rateOf } from "../pricing/compute.ts";
 import { type Period, periodAt } from "./periods.ts";
 import { type Rated, rate, type Terms, type UsageSum } from "./rating.ts";
 

@@ -1,4 +1,4 @@
-import { freeRateOf } from "../catalog/compute.ts";
+import { freeRateOf } from "../pricing/compute.ts";
 
 /** How long a service ran at one rate within a period. Rates are nano-USD a second of one replica. */
 export type UsageSum = {
@@ -50,7 +50,7 @@ export function rate(sums: UsageSum[], terms: Terms): Rated {
   const creditApplied = due < terms.credit ? due : terms.credit;
   const projectedDue = dueOf(
     rateServices(
-      sums.map((sum) => runOn(sum, terms)),
+      sums.map((sum) => project(sum, terms)),
       terms.eligible,
     ),
     terms,
@@ -82,7 +82,7 @@ function dueOf(services: RatedService[], { adjustment }: Terms): bigint {
   return due > 0n ? due : 0n;
 }
 
-function runOn(sum: UsageSum, { secondsLeft }: Terms): UsageSum {
+function project(sum: UsageSum, { secondsLeft }: Terms): UsageSum {
   if (sum.running === 0n) return sum;
   return {
     ...sum,

@@ -1,15 +1,14 @@
 import type { Db } from "../../kit/postgres/db.ts";
-import { creditOf, hasAllowance } from "../catalog/compute.ts";
+import { creditOf, hasAllowance } from "../pricing/compute.ts";
+import { owedUnclosed } from "./closing/owed.ts";
 import * as closing from "./closing/sql.ts";
 import { type AccountPeriod, type Period, periodAt } from "./periods.ts";
 import { type Rated, rate, type UsageSum } from "./rating.ts";
-import { type SumRow, sumUsage, type Window } from "./sql.ts";
+import type { SumRow } from "./sql.ts";
+import { listSums } from "./sums.ts";
 
 /** Returns the plan of an account. */
 export type TierOf = (db: Db, accountId: string) => Promise<string>;
-
-/** An interval of which nothing was heard for three heartbeats has ended when it was last seen. */
-export const SILENT_SECONDS = 15 * 60;
 
 /** A period of an account with the plan that applies to it. */
 export type PlannedPeriod = AccountPeriod & { tier: string; billed: boolean };
@@ -29,40 +28,27 @@ export async function findPeriod(
   };
 }
 
-/** Returns a period as far as it has come at a time (s). */
-export function windowOf({ start, end }: Period, now: number): Window {
-  return { start, end, asOf: Math.min(now, end), heardSince: now - SILENT_SECONDS };
-}
-
 export type PeriodUsage = { rated: Rated; rows: SumRow[]; sums: UsageSum[]; adjustment: bigint };
 
-/** Rates what an account used in a period until a time (s), with the corrections that count in it. */
+/**
+ * Rates what an account used in a period until a time (s), with the corrections that count in it, and what is owed of the
+ * time before it.
+ */
 export async function ratePeriod(
   db: Db,
   accountId: string,
-  period: Period & { tier: string },
+  period: Period & { tier: string; billed?: boolean },
   now: number,
 ): Promise<PeriodUsage> {
-  const window = windowOf(period, now);
-  const rows = await sumUsage(db, accountId, window);
-  const adjustment = await closing.sumAdjustments(db, accountId, period);
-  const sums = rows.map(toSum);
+  const { rows, sums } = await listSums(db, accountId, period, now);
+  const { billed = true } = period;
+  const corrections = await closing.sumAdjustments(db, accountId, { ...period, billed });
+  const adjustment = corrections + (billed ? await owedUnclosed(db, accountId, period.start, now) : 0n);
   const rated = rate(sums, {
     eligible: hasAllowance(period.tier),
     credit: creditOf(period.tier),
     adjustment,
-    secondsLeft: BigInt(period.end - window.asOf),
+    secondsLeft: BigInt(period.end - Math.min(now, period.end)),
   });
   return { rated, rows, sums, adjustment };
-}
-
-function toSum({ serviceId, type, rate, seconds, replicaSeconds, running }: SumRow): UsageSum {
-  return {
-    serviceId,
-    type,
-    rate: BigInt(rate),
-    seconds: BigInt(seconds),
-    replicaSeconds: BigInt(replicaSeconds),
-    running: BigInt(running),
-  };
 }

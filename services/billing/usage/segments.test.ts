@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { isNews, type Segment, segmentsOf, type UsageEvent } from "./segments.ts";
+import { addsInformation, type Segment, segmentsOf, type UsageEvent } from "./segments.ts";
 
 const nano = { size: "nano", replicas: 1 };
 const event = (seq: number, kind: UsageEvent["kind"], second: number, more: Partial<UsageEvent> = {}) => ({
@@ -44,11 +44,11 @@ test("a lost stop: the next interval ends it, at the latest when it was last see
 
 test("a heartbeat is news when it shows what no event before it did", () => {
   const known = [start, event(2, "resize", 50, { replicas: 2 })];
-  expect(isNews(event(1, "heartbeat", 40), known)).toBe(false);
-  expect(isNews(event(3, "heartbeat", 60, { replicas: 2 }), known)).toBe(false);
-  expect(isNews(event(3, "heartbeat", 60), known)).toBe(true);
-  expect(isNews(event(0, "heartbeat", 60), [])).toBe(true);
-  expect(isNews(event(4, "heartbeat", 90), [start, event(3, "stop", 80)])).toBe(false);
+  expect(addsInformation(event(1, "heartbeat", 40), known)).toBe(false);
+  expect(addsInformation(event(3, "heartbeat", 60, { replicas: 2 }), known)).toBe(false);
+  expect(addsInformation(event(3, "heartbeat", 60), known)).toBe(true);
+  expect(addsInformation(event(0, "heartbeat", 60), [])).toBe(true);
+  expect(addsInformation(event(4, "heartbeat", 90), [start, event(3, "stop", 80)])).toBe(false);
 });
 
 const amount = { size: fc.constantFrom("nano", "small", "large"), replicas: fc.integer({ min: 1, max: 9 }) };

@@ -53,8 +53,8 @@ function isSame(a: Amount, b: Amount): boolean {
   return a.size === b.size && a.replicas === b.replicas;
 }
 
-/** Whether a heartbeat says something that the other events of its interval do not. */
-export function isNews(heartbeat: UsageEvent, known: UsageEvent[]): boolean {
+/** Whether a heartbeat says something that the earlier events of its interval do not. */
+export function addsInformation(heartbeat: UsageEvent, known: UsageEvent[]): boolean {
   const before = known.filter(({ seq }) => seq < heartbeat.seq).toSorted((a, b) => b.seq - a.seq)[0];
   return before === undefined || (before.kind !== "stop" && !isSame(before, heartbeat));
 }

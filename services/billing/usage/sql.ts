@@ -1,5 +1,5 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { type Db, many } from "../../kit/postgres/db.ts";
+import { type Db, many, one } from "../../kit/postgres/db.ts";
 import type { Period } from "./periods.ts";
 
 /** A time of usage to rate: a period as far as it has come, in seconds. */
@@ -48,6 +48,19 @@ export function sumUsage(db: Db, accountId: string, { start, asOf, heardSince, e
      where sums.seconds > 0 or sums.running > 0`,
     [accountId, start, asOf, heardSince, end],
   );
+}
+
+/** Returns how many addons of an account run. */
+export async function countRunningAddons(db: Db, accountId: string): Promise<number> {
+  const row = await one<{ n: number }>(
+    db,
+    "usage_addons_running",
+    `select count(distinct s.service_id)::int as n from usage_segments s
+     join usage_services u on u.service_id = s.service_id
+     where s.account_id = $1 and s.ended_at is null and u.type in ('postgres', 'redis')`,
+    [accountId],
+  );
+  return row!.n;
 }
 
 export type LineRow = {

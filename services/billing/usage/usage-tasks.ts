@@ -6,7 +6,14 @@ import { alertSpend } from "./alerts/alerts.ts";
 import { freezePeriods } from "./closing/freeze.ts";
 import type { TierOf } from "./read-usage.ts";
 
-type Deps = { pool: Pool; log: Logger; tierOf: TierOf; now: () => number };
+type Deps = {
+  pool: Pool;
+  log: Logger;
+  tierOf: TierOf;
+  now: () => number;
+  /** Whether the quotas of plans apply. */
+  quotas: boolean;
+};
 
 /** Freezes periods that are over and looks for spend alerts, until it is stopped. */
 export function startUsageTasks(deps: Deps) {

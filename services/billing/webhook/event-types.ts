@@ -1,6 +1,6 @@
 /**
  * The events of the payment provider that change what Berth records, in lists of at most 20: as many types as one
- * request takes. An event is only a reason to read its customer anew.
+ * request takes. An event is only a reason to read its customer again.
  */
 export const EVENT_TYPES = [
   [
@@ -37,5 +37,9 @@ export const EVENT_TYPES = [
     "refund.updated",
     "refund.failed",
     "charge.dispute.created",
+    "charge.dispute.updated",
+    "charge.dispute.closed",
+    "charge.dispute.funds_withdrawn",
+    "charge.dispute.funds_reinstated",
   ],
 ] as const;

@@ -4,9 +4,9 @@ import { createPool, type Pool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
 import type { Running } from "../../kit/process/process.ts";
 import { eventually, testDatabase } from "../../kit/testing/testing.ts";
-import type { Sync } from "../subscription/sync.ts";
+import { addEvents } from "../due/sql.ts";
+import type { Sync } from "../sync/sync.ts";
 import { retrySeconds, startInbox } from "./inbox.ts";
-import { addEvents } from "./sql.ts";
 
 const log = createLog("inbox", "silent");
 let database: Awaited<ReturnType<typeof testDatabase>>;
@@ -35,8 +35,9 @@ const report = (...customers: string[]) =>
     customers.map((customerId) => ({ id: `evt_${++events}`, type: "test", created: new Date(), customerId })),
   );
 
+const noPayment = async () => {};
 const start = (sync: Sync) => {
-  const inbox = startInbox({ pool, sync, log });
+  const inbox = startInbox({ pool, sync, syncPayment: sync, log });
   running.push(inbox);
   return inbox;
 };
@@ -57,6 +58,21 @@ test("a customer is read once for many events", async () => {
   start(async (customer) => void read.push(customer));
   await nobodyIsDue();
   expect(read.sort()).toEqual(["a", "b"]);
+});
+
+test("a payment is read apart from customers, also one that the former version marked as a customer", async () => {
+  const read: string[] = [];
+  const note = (kind: string) => async (id: string) => void read.push(`${kind} ${id}`);
+  const created = new Date();
+  await addEvents(pool, [
+    { id: `evt_${++events}`, type: "test", created, customerId: "cus_a" },
+    { id: `evt_${++events}`, type: "test", created, paymentId: "pi_a" },
+  ]);
+  await pool.query("insert into due_customers (customer_id) values ('pi_former')");
+  running.push(startInbox({ pool, sync: note("customer"), syncPayment: note("payment"), log }));
+  const left = "select from due_customers union all select from due_payments";
+  await eventually("nothing is due", async () => (await pool.query(left)).rowCount === 0);
+  expect(read.sort()).toEqual(["customer cus_a", "payment pi_a", "payment pi_former"]);
 });
 
 test("what is reported while a customer is read has it read again", async () => {
@@ -127,7 +143,7 @@ test("several replicas never read one customer at once", async () => {
 test("a customer is leased as long as it is read; who reads it and dies leaves it to the others", async () => {
   const dying = createPool(database.url("billing"), { name: "dying" });
   const hanging = Promise.withResolvers<void>();
-  const inbox = startInbox({ pool: dying, sync: () => hanging.promise, log });
+  const inbox = startInbox({ pool: dying, sync: () => hanging.promise, syncPayment: noPayment, log });
   await report("left");
   const leasedUntil = async () => {
     const text = "select extract(epoch from leased_until)::float8 as until from due_customers";
@@ -149,7 +165,7 @@ test("a customer is leased as long as it is read; who reads it and dies leaves i
 test("the database that is away for a moment ends nothing", async () => {
   let reads = 0;
   const own = createPool(database.url("billing"), { name: "inbox" });
-  const inbox = startInbox({ pool: own, sync: async () => void reads++, log });
+  const inbox = startInbox({ pool: own, sync: async () => void reads++, syncPayment: noPayment, log });
   await pool.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'inbox'");
   await report("a");
   await nobodyIsDue();

@@ -1,21 +1,26 @@
+import { causeOf } from "../../kit/failures.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { causeOf } from "../../kit/rpc/errors.ts";
 import type { Loop } from "../../kit/tasks/loop.ts";
 import { type Next, startTask } from "../../kit/tasks/task.ts";
-import type { Sync } from "../subscription/sync.ts";
+import { type Due, type DueKind, finishDue, markPayment, renewDue, retryDue, takeDue } from "../due/sql.ts";
+import type { SyncPayment } from "../sync/payment-sync.ts";
+import type { Sync, SyncOutcome } from "../sync/sync.ts";
 import { READ_CUSTOMERS, RENEW_LEASES } from "../tasks.ts";
 import { customerReads, watchLag } from "./metrics.ts";
-import { finishCustomer, renewCustomers, retryCustomer, type TakenCustomer, takeCustomers } from "./sql.ts";
 
-/** How many customers are being read at once, so that one at whom the provider hangs holds up no others. */
+/** How many customers are read at once, so that one for whom the provider does not answer delays no others. */
 const AT_ONCE = 4;
-/** How long no other replica takes a customer after this one has died: what is being read is leased again and again. */
+/** How long no other replica takes a customer after this one has died: leases of what is being read are renewed. */
 const LEASE_SECONDS = 15;
 /** A customer that takes longer than all requests for one may take is left to other replicas. */
 const STUCK_MS = 300_000;
+/** In this order they are taken: payments are few. */
+const KINDS: DueKind[] = ["payment", "customer"];
 const FIRST_RETRY_SECONDS = 5;
 const MAX_RETRY_SECONDS = 300;
+
+type Deps = { pool: Pool; sync: Sync; syncPayment: SyncPayment; log: Logger };
 
 /** Returns after how many seconds a customer is read again that could not be read so many times. */
 export function retrySeconds(attempts: number): number {
@@ -23,51 +28,64 @@ export function retrySeconds(attempts: number): number {
 }
 
 /**
- * Reads the customers anew that are due, in any number of replicas: what the provider says of them now is recorded, so
- * that the order of webhooks, doubles and replays do not matter. `wake` begins at once.
+ * Reads the customers that are due, and those of payments, in any number of replicas: what the provider says of them now
+ * is recorded, so that the order of webhooks, duplicates and replays do not matter. `wake` begins at once.
  */
-export function startInbox({ pool, sync, log }: { pool: Pool; sync: Sync; log: Logger }): Loop {
+export function startInbox({ pool, sync, syncPayment, log }: Deps): Loop {
   watchLag(pool);
-  const underWay = new Map<Promise<void>, { customer: TakenCustomer; since: number }>();
+  const underWay = new Map<Promise<void>, { due: Due; since: number }>();
 
-  async function read(customer: TakenCustomer): Promise<void> {
-    const { customerId, attempts } = customer;
+  async function read(due: Due): Promise<void> {
+    const { kind, id, attempts } = due;
     try {
-      await sync(customerId);
-      await finishCustomer(pool, customer);
-      customerReads.inc({ outcome: "done" });
+      const outcome = await readOne(kind, id);
+      await finishDue(pool, due);
+      customerReads.inc({ outcome: outcome ?? "done" });
     } catch (error) {
       customerReads.inc({ outcome: "failed" });
       log.warn(
-        { customerId, attempts, cause: causeOf(error) },
-        "a customer could not be read and is tried again",
+        { [`${kind}Id`]: id, attempts, cause: causeOf(error) },
+        `a ${kind} could not be read and is tried again`,
       );
-      await retryCustomer(pool, customer, retrySeconds(attempts));
+      await retryDue(pool, due, retrySeconds(attempts));
     }
   }
 
-  /** Takes as many customers as may be read besides those that are. */
+  async function readOne(kind: DueKind, id: string): Promise<SyncOutcome> {
+    if (kind === "payment") return syncPayment(id);
+    if (!id.startsWith("pi_")) return sync(id);
+    // The version before migration 9 marks payments as customers. Remove this with the next contract.
+    await markPayment(pool, id);
+  }
+
+  /** Takes as many payments and customers as may be read besides those that are. */
   async function takeSome(): Promise<Next> {
     const limit = AT_ONCE - underWay.size;
-    const taken = limit > 0 ? await takeCustomers(pool, limit, LEASE_SECONDS) : [];
-    for (const customer of taken) {
-      const work: Promise<void> = read(customer)
+    const taken: Due[] = [];
+    for (const kind of KINDS)
+      if (taken.length < limit)
+        taken.push(...(await takeDue(pool, kind, limit - taken.length, LEASE_SECONDS)));
+    for (const due of taken) {
+      const work: Promise<void> = read(due)
         // Its lease ends, and then it is taken again.
         .catch((error) => log.warn({ err: error }, "what became of a customer could not be recorded"))
         .finally(() => {
           underWay.delete(work);
           task.wake();
         });
-      underWay.set(work, { customer, since: Date.now() });
+      underWay.set(work, { due, since: Date.now() });
     }
     return limit > 0 && taken.length === limit ? "more" : undefined;
   }
 
   async function renew(): Promise<void> {
-    const customers = [...underWay.values()].flatMap(({ customer, since }) =>
-      Date.now() - since < STUCK_MS ? customer : [],
+    const leased = [...underWay.values()].flatMap(({ due, since }) =>
+      Date.now() - since < STUCK_MS ? due : [],
     );
-    if (customers.length > 0) await renewCustomers(pool, customers, LEASE_SECONDS);
+    for (const kind of KINDS) {
+      const due = leased.filter((each) => each.kind === kind);
+      if (due.length > 0) await renewDue(pool, kind, due, LEASE_SECONDS);
+    }
   }
 
   const task = startTask(READ_CUSTOMERS, takeSome, { log });

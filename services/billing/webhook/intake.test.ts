@@ -1,4 +1,6 @@
+import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "../../kit/ids.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 import { eventOf, webhookScene } from "./testing.ts";
@@ -22,6 +24,12 @@ const stored = async (payload: string) => {
 };
 const seconds = () => Math.floor(Date.now() / 1000);
 
+/** Sends a payload that is signed for a time, which the header says in its own way. */
+function sendSigned(payload: string, header: string, at: string) {
+  const mac = createHmac("sha256", NEW).update(`${at}.${payload}`).digest("hex");
+  return scene.gateway().receiveWebhook({ payload: Buffer.from(payload), signature: `${header},v1=${mac}` });
+}
+
 test("a webhook that either secret signed is stored, once however often it comes", async () => {
   for (const secret of [OLD, NEW]) {
     const payload = eventOf(CUSTOMER);
@@ -42,11 +50,59 @@ test("what no secret signed, what was changed, what is old and what has no signa
     () => scene.gateway().receiveWebhook({ payload: Buffer.from(payload), signature: "" }),
     () => scene.gateway().receiveWebhook({ payload: Buffer.from(payload), signature: "t=1,v1=,v1=00" }),
     () => scene.gateway().receiveWebhook({ payload: Buffer.alloc(0), signature: "" }),
-    () => scene.send("no JSON", { secret: OLD }),
-    () => scene.send("null", { secret: OLD }),
+    () => scene.send(payload, { secret: NEW, at: seconds() + 6 * MINUTE }),
+    ...["NaN", "Infinity", "", "-1", "0", "1e99", "now"].map(
+      (at) => () => sendSigned(payload, `t=${at}`, at),
+    ),
+    () => sendSigned(payload, `t=1,t=${seconds()}`, String(seconds())),
   ])
     await expect(attempt()).rejects.toThrow(refused);
   expect(await stored(payload)).toEqual([]);
+});
+
+/** A signed event, changed in one member. */
+const changed = (change: object) => JSON.stringify({ ...JSON.parse(eventOf(CUSTOMER)), ...change });
+
+test.each(
+  [
+    "no JSON",
+    "",
+    "null",
+    "[]",
+    "7",
+    '"evt_1"',
+    "{}",
+    "[".repeat(100_000),
+    ...[
+      { id: null },
+      { id: 7 },
+      { id: "" },
+      { id: "evt_\u0000" },
+      { id: "x".repeat(256) },
+      { id: ["evt_1"] },
+    ],
+    ...[{ type: undefined }, { type: {} }, { object: "customer" }, { livemode: "false" }, { livemode: null }],
+    ...[{ created: "now" }, { created: null }, { created: 1e15 }, { created: -1 }, { created: 1.5 }],
+    ...[{ data: null }, { data: [] }, { data: { object: null } }, { data: { object: [1] } }, { data: "x" }],
+  ].map((shape) => [typeof shape === "string" ? shape : changed(shape)]),
+)("a signed body that is no event is refused: %.60s", async (payload) => {
+  const refused = expect.objectContaining({ message: expect.stringContaining("is no event") });
+  await expect(scene.send(payload, { secret: OLD })).rejects.toThrow(refused);
+});
+
+test.each([
+  { object: {} },
+  { object: { object: "customer", id: 7 } },
+  { object: { object: "customer", id: "cus_\u0000" } },
+  { object: { customer: { id: { id: "cus_1" } } } },
+  { object: { customer: ["cus_1"] }, previous_attributes: null },
+  { object: { customer: null }, previous_attributes: { customer: false } },
+  { object: { object: "refund", payment_intent: 7 } },
+  { object: { object: "dispute" } },
+])("an event about nobody whom Berth knows is stored, and nobody is read for it: %j", async (data) => {
+  const payload = changed({ id: `evt_${newId("evt").slice(4)}`, data });
+  await scene.send(payload, { secret: OLD });
+  expect(await stored(payload)).toEqual([{ customer_id: null }]);
 });
 
 test("an event of the other mode is answered and not stored", async () => {

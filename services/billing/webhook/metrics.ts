@@ -1,19 +1,19 @@
 import { Counter } from "prom-client";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { createReadGauge } from "../../kit/telemetry.ts";
-import { longestDue } from "./sql.ts";
+import { longestDue } from "../due/sql.ts";
 
 /** Webhooks of the payment provider. */
 export const webhooks = new Counter({
   name: "berth_stripe_webhooks_total",
-  help: "Webhooks of Stripe by outcome: stored, known, refused (signature), passed_over (the other mode)",
+  help: "Webhooks of Stripe by outcome: stored, known, refused (signature), passed_over (the other mode), other_installation",
   labelNames: ["outcome"],
 });
 
-/** Customers that were read anew from the payment provider. */
+/** Reads of customers from the payment provider. */
 export const customerReads = new Counter({
   name: "berth_stripe_customer_reads_total",
-  help: "Customers read from Stripe by outcome: done, failed (tried again)",
+  help: "Customers read from Stripe by outcome: done, failed (tried again), passed_over (not this installation's)",
   labelNames: ["outcome"],
 });
 
@@ -23,8 +23,9 @@ export const missedEvents = new Counter({
   help: "Events of Stripe of which no webhook had arrived after five minutes",
 });
 
-for (const outcome of ["stored", "known", "refused", "passed_over"]) webhooks.inc({ outcome }, 0);
-for (const outcome of ["done", "failed"]) customerReads.inc({ outcome }, 0);
+for (const outcome of ["stored", "known", "refused", "passed_over", "other_installation"])
+  webhooks.inc({ outcome }, 0);
+for (const outcome of ["done", "failed", "passed_over"]) customerReads.inc({ outcome }, 0);
 
 const watch = createReadGauge({
   name: "berth_stripe_mirror_lag_seconds",

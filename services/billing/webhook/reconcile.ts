@@ -2,8 +2,12 @@ import type Stripe from "stripe";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { startTask } from "../../kit/tasks/task.ts";
+import { markDisputed } from "../disputes/sql.ts";
+import * as due from "../due/sql.ts";
+import { readDisputedPayments } from "../stripe/disputes.ts";
+import { isOthers } from "../stripe/installation.ts";
 import type { Provider } from "../stripe/provider.ts";
-import { LIVE } from "../subscription/sql.ts";
+import { LIVE } from "../subscription/statuses.ts";
 import { RECONCILE, toCause } from "../tasks.ts";
 import { EVENT_TYPES } from "./event-types.ts";
 import { toStripeEvent } from "./intake.ts";
@@ -13,13 +17,15 @@ import * as sql from "./sql.ts";
 const SECOND = 1_000;
 const DAY = 86_400 * SECOND;
 const EVENTS_EVERY_MS = 900 * SECOND;
-/** When in a day all customers are compared of whom something may change: at three o'clock, UTC. */
+/** The time of day at which customers who may have changed are compared: three o'clock, UTC. */
 const NIGHTLY_MS = 3 * 3_600 * SECOND;
 const RETRY_MS = 60 * SECOND;
 /** How far before its last end a pass begins: clocks differ, and events are listed a little after they happen. */
 const OVERLAP_MS = 600 * SECOND;
 /** How long the provider lists events, and so how long they are kept here. */
 const KEPT_DAYS = 30;
+/** Payers may dispute for about four months, and banks take as long to decide. */
+const DISPUTES_DAYS = 120;
 /** An event of which no webhook arrived within this was missed. */
 const MISSED_MS = 300 * SECOND;
 /** Over how long the readings of many customers are spread. */
@@ -30,7 +36,7 @@ const BATCH = 1_000;
 type Deps = { pool: Pool; provider: Provider; log: Logger; now: () => number; stored: () => void };
 
 /**
- * Finds what webhooks did not tell (docs/billing.md#reconciling), until it is stopped. One replica does each pass. `now`
+ * Finds what webhooks missed (docs/billing.md#reconciling), until it is stopped. One replica does each pass. `now`
  * is the provider's time, in milliseconds; `stored` is called when customers are due.
  */
 export function startReconciler(deps: Deps) {
@@ -45,8 +51,10 @@ export async function reconcile(deps: Deps, signal: AbortSignal): Promise<void> 
   );
   if (signal.aborted) return;
   await pass(deps, "customers", nextNight(now), async () => {
-    await sql.markCustomers(deps.pool, { all: false, live: LIVE, minutes: SPREAD_MINUTES });
-    while (!signal.aborted && (await sql.deleteEvents(deps.pool, KEPT_DAYS, BATCH)) === BATCH);
+    await due.markCustomers(deps.pool, { all: false, live: LIVE, minutes: SPREAD_MINUTES });
+    await markDisputed(deps.pool);
+    await markNewDisputes(deps, now);
+    while (!signal.aborted && (await due.deleteEvents(deps.pool, KEPT_DAYS, BATCH)) === BATCH);
   });
 }
 
@@ -66,6 +74,16 @@ async function pass({ pool, now }: Deps, name: sql.Reconciliation, next: number,
   }
 }
 
+/**
+ * Marks the payments that were disputed of late: the webhooks of some may be lost, or have come to a version of Berth that
+ * recorded no disputes.
+ */
+async function markNewDisputes({ pool, provider }: Deps, now: number): Promise<void> {
+  const since = Math.floor((now - DISPUTES_DAYS * DAY) / SECOND);
+  const payments = await provider.ask((stripe) => readDisputedPayments(stripe, since));
+  for (const payment of new Set(payments)) await due.markPayment(pool, payment);
+}
+
 /** Stores the events since the last pass that are not known. Before events that are too old to be listed, all is due. */
 async function addMissedEvents(
   deps: Deps,
@@ -76,11 +94,11 @@ async function addMissedEvents(
   const { pool, log, stored } = deps;
   const listed = now - KEPT_DAYS * DAY;
   if (doneUntil !== undefined && doneUntil < listed)
-    await sql.markCustomers(pool, { all: true, live: LIVE, minutes: SPREAD_MINUTES });
+    await due.markCustomers(pool, { all: true, live: LIVE, minutes: SPREAD_MINUTES });
   const since = Math.max(listed, (doneUntil ?? 0) - OVERLAP_MS);
   let missed = 0;
   for await (const events of listPages(deps.provider, Math.floor(since / SECOND))) {
-    const added = new Set(await sql.addEvents(pool, events.map(toStripeEvent)));
+    const added = new Set(await due.addEvents(pool, events.map(toStripeEvent)));
     missed += events.filter(({ id, created }) => added.has(id) && created * SECOND < now - MISSED_MS).length;
     if (signal.aborted) throw new Error("The process stops; the pass is done again.");
   }
@@ -96,7 +114,7 @@ async function* listPages(provider: Provider, since: number): AsyncGenerator<Str
     const params: Stripe.EventListParams = { created: { gte: since }, types: [...group], limit: PAGE };
     for (let more = true; more; ) {
       const page = await provider.ask((stripe) => stripe.events.list(params));
-      yield page.data;
+      yield page.data.filter((event) => !isOthers(provider.installation, event));
       const last = page.data.at(-1);
       more = page.has_more && last !== undefined;
       if (last) params.starting_after = last.id;

@@ -2,7 +2,7 @@ import Stripe from "stripe";
 import { InternalService } from "../../../proto/gen/berth/billing/v1/internal_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
-import type { Cadence } from "../catalog/plans.ts";
+import type { Cadence } from "../pricing/plans.ts";
 import { buy } from "../subscription/testing.ts";
 import type { TestBilling } from "../testing.ts";
 
@@ -27,8 +27,9 @@ export function webhookScene(billing: TestBilling) {
   /** Waits until no customer is due, also of those whom a night has marked for later, and without pauses after failures. */
   async function settled(): Promise<void> {
     await eventually("no customer is due", async () => {
-      await pool.query("update due_customers set next_at = now() where next_at > now()");
-      return (await count("due_customers")) === 0;
+      for (const table of ["due_customers", "due_payments"])
+        await pool.query(`update ${table} set next_at = now() where next_at > now()`);
+      return (await count("due_payments")) + (await count("due_customers")) === 0;
     });
   }
 

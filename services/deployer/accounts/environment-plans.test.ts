@@ -5,7 +5,7 @@ import { actAs, startDeployer, type TestDeployer } from "../testing/testing.ts";
 import { environmentPlans } from "./environment-plans.ts";
 import { setTier } from "./sql.ts";
 
-// What plans allow in the environments of accounts, as a cluster is told.
+// What plans allow in the environments of accounts, as a cluster receives it.
 
 let berth: TestDeployer;
 beforeAll(async () => {

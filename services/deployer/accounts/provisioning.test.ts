@@ -152,12 +152,12 @@ test("a build takes 15 minutes at most on the free plan and 30 on a paid one", a
   await rm(folder, { recursive: true });
 });
 
-test("in a deleted account nothing runs and nothing is made, in whatever order and however often it is told", async () => {
+test("in a deleted account nothing runs and nothing is made, in whatever order and however often the event arrives", async () => {
   const { accountId, catalog } = await webService();
-  const told = { accountId, byUserId: newId("usr"), at: timestampFromMs(1_000) };
+  const event = { accountId, byUserId: newId("usr"), at: timestampFromMs(1_000) };
   const projects = async () => (await catalog.listProjects({ accountId })).data.length;
   expect(await projects()).toBe(1);
-  for (let time = 0; time < 2; time++) await berth.variables.publish(AccountDeletedSchema, accountId, told);
+  for (let time = 0; time < 2; time++) await berth.variables.publish(AccountDeletedSchema, accountId, event);
   await berth.variables.publish(AccountCreatedSchema, accountId, { accountId, handle: "late" });
   await eventually("the project is gone", async () => (await projects()) === 0);
   expect(await refused(catalog.createProject({ accountId, name: "late" }))).toBe("403 forbidden");
@@ -165,7 +165,7 @@ test("in a deleted account nothing runs and nothing is made, in whatever order a
   expect(names.filter((name) => name === "ProjectDeleted")).toHaveLength(1);
 
   const unheard = newId("acc");
-  await berth.variables.publish(AccountDeletedSchema, unheard, { ...told, accountId: unheard });
+  await berth.variables.publish(AccountDeletedSchema, unheard, { ...event, accountId: unheard });
   const deleted = "select from accounts where id = $1 and deleted_at is not null";
   await eventually("it is known", async () => (await berth.pool.query(deleted, [unheard])).rowCount === 1);
   const { catalog: stranger } = actAs(berth.port, unheard);

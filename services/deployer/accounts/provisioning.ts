@@ -8,7 +8,7 @@ import { type Handler, on } from "../../kit/events/handler.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { type Entitlements, type EntitlementsOf, requireTier } from "../../kit/plans.ts";
 import type { Db, Tx } from "../../kit/postgres/db.ts";
-import { refuse } from "../../kit/rpc/errors.ts";
+import { refuse } from "../../kit/rpc/refusals.ts";
 import {
   findTier,
   isProvisioned,

@@ -49,7 +49,7 @@ async function atOnce(table: string, accountId: string, calls: (() => Promise<un
 }
 
 describe("on the free plan", () => {
-  test("an account has one project, and is told how to get more", async () => {
+  test("an account has one project, and is shown how to get more", async () => {
     const { accountId, catalog } = someone();
     const { id: projectId } = await catalog.createProject({ accountId, name: "one" });
     const second = await refusal(catalog.createProject({ accountId, name: "two" }));

@@ -129,7 +129,7 @@ export function listAccountProjects(db: Db, accountId: string) {
   );
 }
 
-/** Counts what there is in an account that is not being deleted. */
+/** Counts the resources of an account that are not being deleted. */
 export async function countResources(db: Db, accountId: string) {
   const row = await one<{ projects: number; environments: number; services: number }>(
     db,

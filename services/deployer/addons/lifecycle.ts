@@ -3,7 +3,7 @@ import { AddonKeysPublishedSchema } from "../../../proto/gen/berth/deployer/v1/e
 import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
-import { wakeAwaiting } from "../queue/sql.ts";
+import { wakeAwaiting } from "../due/sql.ts";
 import type { Secrets } from "../secrets.ts";
 import { startUsage } from "../usage/intervals.ts";
 import type { AddonRef, AddonServers } from "./port.ts";

@@ -46,7 +46,7 @@ export type AddonStatus = AddonRef & {
   /** It serves, and nothing that belongs to it is missing. */
   running: boolean;
   size: ServiceSize;
-  /** The next `ensure` moves it to a newer patch release: it is its turn. */
+  /** The next `ensure` moves it to a newer patch release. */
   outdated?: boolean;
   /** As in `RuntimeStatus`. */
   usage: UsageChange[];

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type {
   CatalogService,
@@ -8,6 +9,7 @@ import {
   EnvironmentDeletedSchema,
   ProjectCreatedSchema,
   ProjectRenamedSchema,
+  ServiceConfiguredSchema,
   ServiceCreatedSchema,
   ServiceRenamedSchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
@@ -18,16 +20,19 @@ import { newId } from "../../kit/ids.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import { isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
-import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
+import { conflict, invalid, notFound, refuse } from "../../kit/rpc/refusals.ts";
 import * as quotas from "../accounts/quotas.ts";
 import { holdAccount } from "../accounts/sql.ts";
 import { newPassword } from "../addons/lifecycle.ts";
 import { beginRotation } from "../addons/sql.ts";
-import type { Announce } from "../catalog/announce.ts";
-import { deleteProject } from "../catalog/delete-project.ts";
-import { deleteServices } from "../catalog/delete-services.ts";
-import { markEnvironments, pruneProject } from "../catalog/deletion-sql.ts";
+import { accept, stagedInput } from "../deployments/accept/accept.ts";
+import { enqueue, notifyReconcilers } from "../due/sql.ts";
+import type { AccountImages } from "../images/account-images.ts";
+import type { Announce } from "../projects/announce.ts";
+import { deleteProject } from "../projects/delete-project.ts";
+import { deleteServices } from "../projects/delete-services.ts";
+import { markEnvironments, pruneProject } from "../projects/deletion-sql.ts";
 import {
   holdEnvironment,
   nameTaken,
@@ -39,21 +44,21 @@ import {
   requireService,
   serviceDeleting,
   serviceStaged,
-} from "../catalog/require.ts";
-import { checkSource, hasEnv, mergeConfig } from "../catalog/service-config.ts";
-import { serviceStatus } from "../catalog/service-status.ts";
-import type { EnvironmentPath } from "../catalog/services-sql.ts";
-import * as services from "../catalog/services-sql.ts";
-import * as sql from "../catalog/sql.ts";
-import { accept, stagedInput } from "../deployments/accept.ts";
-import type { AccountImages } from "../images/account-images.ts";
-import { enqueue, notifyReconcilers } from "../queue/sql.ts";
+} from "../projects/require.ts";
+import { checkSource, hasEnv, mergeConfig } from "../projects/service-config.ts";
+import { serviceStatus } from "../projects/service-status.ts";
+import type { EnvironmentPath } from "../projects/services-sql.ts";
+import * as services from "../projects/services-sql.ts";
+import * as sql from "../projects/sql.ts";
 import { moveAddresses } from "../releases/dirty-sql.ts";
 import type { Secrets } from "../secrets.ts";
 import type { StoredSource } from "../sources/stored-source.ts";
+import { requireGrowable, requireRunnable, resumeIfAllowed } from "../suspension/suspension.ts";
 import { isDeployable } from "../terms/services.ts";
 import type { StoredConfig } from "../terms/stored-config.ts";
 import { resizeUsage } from "../usage/intervals.ts";
+import { streamEnvironment } from "./streams/environment.ts";
+import type { FollowedEnvironments } from "./streams/followed-environments.ts";
 
 export type CatalogDeps = {
   pool: Pool;
@@ -62,6 +67,7 @@ export type CatalogDeps = {
   announce: Announce;
   images: AccountImages;
   entitlementsOf: EntitlementsOf;
+  followed: FollowedEnvironments;
 };
 
 /** Projects, environments and services (docs/catalog.md#services). */
@@ -76,6 +82,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       config: mergeConfig(service.type, service.config, config, unsetEnv),
     };
     await quotas.requireScale(tx, entitlementsOf, service, changed.config);
+    await requireGrowable(tx, service, changed.config);
     if (source) await images.require(tx, request.accountId, "source.image", changed.source.image);
     return changed;
   }
@@ -198,6 +205,8 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       return effect(pool, ctx, async (tx) => {
         await holdEnvironment(tx, path);
         await quotas.requireService(tx, entitlementsOf, { accountId, type, config });
+        // A web or worker service runs once it is deployed.
+        if (!isDeployable(type)) await requireRunnable(tx, { accountId, type }, config);
         await images.require(tx, accountId, "source.image", source.image);
         const service = { id, ...path, name, type, source, config, staged, addonState } as const;
         if (!(await services.insertService(tx, service))) throw nameTaken("service");
@@ -241,7 +250,10 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
           throw invalid("", "empty_patch", "Send name, source, config or unsetEnv.");
         const change = configures ? await checkChange(tx, service, request) : undefined;
         if (service.deleting) throw serviceDeleting();
-        if (change) await applyChange(tx, service, change);
+        if (change) {
+          await applyChange(tx, request, service, change);
+          await resumeIfAllowed(tx, service, change.config);
+        }
         if (renames) await rename(tx, request, service, name);
         const metadata = { name, ...(renames && { formerName: service.name }) };
         if (change || renames)
@@ -271,6 +283,8 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       });
     },
 
+    followEnvironment: (request, { signal }) => streamEnvironment(deps, request, signal),
+
     async applyEnvironment(path, ctx) {
       await requireEnvironment(pool, path);
       return effect(pool, ctx, async (tx) => {
@@ -280,10 +294,12 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         await services.unstage(tx, applied);
         for (const service of staged) {
           const input = stagedInput(service);
+          if (input || !isDeployable(service.type)) await requireRunnable(tx, service, service.config);
           if (!input) continue;
           if ("image" in input)
             await images.require(tx, path.accountId, `${service.name}.source.image`, input.image);
           await accept(tx, who(ctx), service, input);
+          await resumeIfAllowed(tx, service, service.config);
         }
         const { environmentId: id } = path;
         if (applied.length > 0) await auditWrite(tx, ctx, path.accountId, "environment.apply", { id });
@@ -298,8 +314,10 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         refuseAddon(service.type, "restarted");
         if (service.deleting) throw serviceDeleting();
         if (service.staged) throw serviceStaged();
+        await requireRunnable(tx, service, service.config);
         if ((await services.rollLive(tx, service.id)) === 0)
           throw conflict("service_not_live", "The service has no live release. Deploy it first.");
+        await resumeIfAllowed(tx, service, service.config);
         await auditWrite(tx, ctx, request.accountId, "service.restart", service);
         await enqueue(tx, [service.id]);
         return toService(await requireService(tx, request));
@@ -326,8 +344,17 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 type Change = { source: StoredSource; config: StoredConfig };
 
 /** Stores a service's source and configuration; replicas and size reach what runs. */
-async function applyChange(tx: Tx, service: services.LockedService, { source, config }: Change) {
+async function applyChange(
+  tx: Tx,
+  { accountId, projectId, environmentId }: EnvironmentPath,
+  service: services.LockedService,
+  { source, config }: Change,
+) {
   await services.updateService(tx, service.id, source, config);
+  if (!isDeepStrictEqual(service.config.env ?? {}, config.env ?? {})) {
+    const event = { accountId, projectId, environmentId, serviceId: service.id };
+    await emit(tx, ServiceConfiguredSchema, accountId, event);
+  }
   if (!isDeployable(service.type)) {
     await resizeUsage(tx, service.id, config.size);
     await enqueue(tx, [service.id]);

@@ -8,32 +8,33 @@ import { newId } from "../../kit/ids.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import type { Db, Pool } from "../../kit/postgres/db.ts";
 import { type Cursors, foreignCursor } from "../../kit/postgres/paging.ts";
-import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
+import { conflict, invalid, notFound } from "../../kit/rpc/refusals.ts";
 import { findEntitlements } from "../accounts/provisioning.ts";
 import { readLog } from "../builds/log-sql.ts";
+import { accept, type DeploymentInput } from "../deployments/accept/accept.ts";
+import { requireArchive, UPLOAD_SECONDS, UPLOAD_TYPE } from "../deployments/accept/archive-upload.ts";
+import { type ChooseInput, configOf, dryRun } from "../deployments/accept/dry-run.ts";
+import { findRestorable } from "../deployments/accept/rollback.ts";
+import { cancelDeployment } from "../deployments/fail-deployment.ts";
+import { requireBuild, requireDeployment } from "../deployments/require-deployment.ts";
+import * as sql from "../deployments/sql.ts";
+import { enqueue } from "../due/sql.ts";
+import type { AccountImages } from "../images/account-images.ts";
+import { checkImage } from "../images/image-reference.ts";
 import {
   refuseAddon,
   requireLocked,
   requireService,
   serviceDeleting,
   serviceStaged,
-} from "../catalog/require.ts";
-import { type LockedService, type ServicePath, type StagedSource, stage } from "../catalog/services-sql.ts";
-import { accept, type DeploymentInput } from "../deployments/accept.ts";
-import { requireArchive, UPLOAD_SECONDS, UPLOAD_TYPE } from "../deployments/archive-upload.ts";
-import { type ChooseInput, dryRun } from "../deployments/dry-run.ts";
-import { cancelDeployment } from "../deployments/fail-deployment.ts";
-import { requireBuild, requireDeployment } from "../deployments/require-deployment.ts";
-import { findRestorable } from "../deployments/rollback.ts";
-import * as sql from "../deployments/sql.ts";
-import type { AccountImages } from "../images/account-images.ts";
-import { checkImage } from "../images/image-reference.ts";
-import { enqueue } from "../queue/sql.ts";
+} from "../projects/require.ts";
+import { type LockedService, type ServicePath, type StagedSource, stage } from "../projects/services-sql.ts";
 import type { LogStream, Runtime } from "../runtime/port.ts";
 import { archiveKey, type Secrets } from "../secrets.ts";
 import { keepNewest } from "../shared/clip-log.ts";
 import type { ObjectStore } from "../store/port.ts";
+import { requireRunnable, resumeIfAllowed } from "../suspension/suspension.ts";
 import { imageArtifact } from "../terms/artifact.ts";
 import { RuntimeRefusal } from "../terms/runtime-refusal.ts";
 import type { EarlyVariables } from "../variables/early-variables.ts";
@@ -214,19 +215,25 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     choose: ChooseInput,
     toStage: StagedSource = {},
   ): Promise<DeployResult> {
+    const chooseRunnable: ChooseInput = async (tx, service) => {
+      const input = await choose(tx, service);
+      if (!service.staged) await requireRunnable(tx, service, configOf(service, input));
+      return input;
+    };
     if (request.dryRun) {
-      const value = await dryRun(deps, request, choose);
+      const value = await dryRun(deps, request, chooseRunnable);
       return answered<DeployResult>(pool, ctx, { result: { case: "dryRun", value } });
     }
     return effect<DeployResult>(pool, ctx, async (tx) => {
       const service = await requireLocked(tx, request);
-      const input = await choose(tx, service);
+      const input = await chooseRunnable(tx, service);
       if (service.staged) {
         await stage(tx, service.id, toStage);
         const value = { staged: true, reason: "service_not_provisioned" };
         return { result: { case: "acknowledgement", value } };
       }
       const value = await accept(tx, who(ctx), service, input, deps.early);
+      await resumeIfAllowed(tx, service, configOf(service, input));
       return { result: { case: "deployment", value } };
     });
   }

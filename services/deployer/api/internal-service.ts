@@ -1,12 +1,12 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { notFound } from "../../kit/rpc/errors.ts";
+import { notFound } from "../../kit/rpc/refusals.ts";
 import { countResources } from "../accounts/sql.ts";
 import { addonKeys } from "../addons/keys.ts";
 import type { AddonServers } from "../addons/port.ts";
-import * as sql from "../catalog/sql.ts";
 import { findDeployment } from "../deployments/sql.ts";
+import * as sql from "../projects/sql.ts";
 import type { Secrets } from "../secrets.ts";
 import { isDeployable } from "../terms/services.ts";
 

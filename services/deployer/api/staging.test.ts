@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { DeploymentService } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs } from "../../kit/testing/testing.ts";
-import type { ServicePath } from "../catalog/services-sql.ts";
+import type { ServicePath } from "../projects/services-sql.ts";
 import { archiveOf, createWebService, startDeployer, type TestDeployer, upload } from "../testing/testing.ts";
 
 let berth: TestDeployer;

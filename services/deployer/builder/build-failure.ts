@@ -28,6 +28,7 @@ export type BuildFailureCode =
   | "git_failed"
   | "dockerfile_needs_cluster"
   | "dockerfile_missing"
+  | "root_directory_missing"
   | "runtime_not_detected"
   | "start_command_missing"
   | "source_invalid"

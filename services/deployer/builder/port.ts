@@ -41,7 +41,29 @@ export type BuildLimits = {
 /** The limits of docs/deployments.md#unpacking. */
 export const defaultBuildLimits: BuildLimits = { unpackedBytes: 2 * 1024 ** 3, entries: 200_000 };
 
-export type BuildRequest = {
+/** The members of a service's configuration that decide how its source is built (docs/deployments.md#builds). */
+export type BuildSettings = {
+  /** The folder in the source that is built, in place of its root. */
+  rootDirectory?: string;
+  /** The path of the Dockerfile in that folder. */
+  dockerfile?: string;
+  /** Replaces the detected command that installs dependencies. */
+  installCommand?: string;
+  /** Replaces the detected command that builds. */
+  buildCommand?: string;
+  /** The folder that the build fills with a static site. */
+  outputDirectory?: string;
+  /** The start command, which replaces the source's. */
+  command?: string;
+};
+
+/** Returns these members of something that has more. */
+export function buildSettings(of: BuildSettings): BuildSettings {
+  const { rootDirectory, dockerfile, installCommand, buildCommand, outputDirectory, command } = of;
+  return { rootDirectory, dockerfile, installCommand, buildCommand, outputDirectory, command };
+}
+
+export type BuildRequest = BuildSettings & {
   /** Building again under the same id returns the same result. `[A-Za-z0-9_-]`. */
   buildId: string;
   accountId: string;
@@ -49,10 +71,6 @@ export type BuildRequest = {
   type: ServiceType;
   source: BuildSource;
   limits: BuildLimits;
-  /** The configured path of the Dockerfile in the source. */
-  dockerfile?: string;
-  /** The service's configured start command, which replaces the source's. */
-  command?: string;
   port: number;
   /** After this time the build fails with `build_timeout`. */
   timeoutMs: number;
@@ -73,7 +91,16 @@ export type BuildResult = {
   commit?: string;
 };
 
-export type BuildRuntime = "node" | "python" | "go" | "static" | "procfile" | "dockerfile" | "command";
+export type BuildRuntime =
+  | "node"
+  | "bun"
+  | "deno"
+  | "python"
+  | "go"
+  | "static"
+  | "procfile"
+  | "dockerfile"
+  | "command";
 
 export type Builder = {
   /**

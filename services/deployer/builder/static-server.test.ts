@@ -8,17 +8,36 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 let port: number;
+let site: string;
 let close: () => Promise<void>;
+
+async function serve(...options: string[]): Promise<{ port: number; close: () => Promise<void> }> {
+  const probe = createServer();
+  await once(probe.listen(0, "127.0.0.1"), "listening");
+  const free = (probe.address() as { port: number }).port;
+  await new Promise((resolve) => probe.close(resolve));
+  const args = [join(import.meta.dirname, "static-server.ts"), ".", ...options];
+  const child = spawn(process.execPath, args, { cwd: site, env: { PORT: String(free) } });
+  await once(child.stdout, "data");
+  const end = async () => {
+    child.kill();
+    await once(child, "exit");
+  };
+  return { port: free, close: end };
+}
 
 beforeAll(async () => {
   const root = mkdtempSync(join(tmpdir(), "berth-static-"));
-  const site = join(root, ".site", "site");
+  site = join(root, ".site", "site");
   mkdirSync(join(site, "sub"), { recursive: true });
   mkdirSync(join(site, ".git"));
+  mkdirSync(join(site, "assets"));
   const files = {
     "index.html": "home",
     "sub/index.html": "sub",
     "style.css": "p {}",
+    "assets/index-BUczvBw7.js": "1",
+    "assets/site-navigation.js": "2",
     "with space.txt": "text",
     empty: "",
     ".env": "SECRET",
@@ -31,19 +50,10 @@ beforeAll(async () => {
   symlinkSync("..", join(site, "up"));
   symlinkSync(".env", join(site, "shown.txt"));
   symlinkSync("style.css", join(site, "alias.css"));
-  const probe = createServer();
-  await once(probe.listen(0, "127.0.0.1"), "listening");
-  port = (probe.address() as { port: number }).port;
-  await new Promise((resolve) => probe.close(resolve));
-  const env = { PORT: String(port) };
-  const child = spawn(process.execPath, [join(import.meta.dirname, "static-server.ts"), "."], {
-    cwd: site,
-    env,
-  });
-  await once(child.stdout, "data");
+  const server = await serve();
+  port = server.port;
   close = async () => {
-    child.kill();
-    await once(child, "exit");
+    await server.close();
     await rm(root, { recursive: true });
   };
 });
@@ -54,10 +64,11 @@ function get(
   path: string,
   method = "GET",
   headers = "",
+  at = port,
 ): Promise<{ status: number; head: string; body: string }> {
   return new Promise((resolve, reject) => {
     let text = "";
-    const socket = connect(port, "127.0.0.1", () => {
+    const socket = connect(at, "127.0.0.1", () => {
       socket.write(`${method} ${path} HTTP/1.1\r\nhost: x\r\n${headers}connection: close\r\n\r\n`);
     });
     socket.on("data", (data) => (text += data)).on("error", reject);
@@ -119,5 +130,23 @@ describe("the static server", () => {
     expect((await get("/", "POST")).status).toBe(405);
     const tag = /etag: (.*)/i.exec((await get("/")).head)![1]!.trim();
     expect((await get("/", "GET", `if-none-match: ${tag}\r\n`)).status).toBe(304);
+  });
+
+  test("lets browsers keep files whose names have a hash of their content, and no others", async () => {
+    expect((await get("/assets/index-BUczvBw7.js")).head).toContain("immutable");
+    for (const path of ["/assets/site-navigation.js", "/", "/style.css"])
+      expect((await get(path)).head).toMatch(/cache-control: no-cache/i);
+  });
+
+  test("answers a path without a file with index.html if asked to, but not one of a script", async () => {
+    expect(await get("/deep/link")).toMatchObject({ status: 404 });
+    const drawn = await serve("--fallback");
+    const ask = (path: string) => get(path, "GET", "", drawn.port);
+    expect(await ask("/deep/link")).toMatchObject({ status: 200, body: "home" });
+    expect(await ask("/assets/missing-BUczvBw7.js")).toMatchObject({ status: 404 });
+    expect(await ask("/.env")).not.toMatchObject({ body: "SECRET" });
+    writeFileSync(join(site, "404.html"), "no such page");
+    expect(await ask("/deep/link")).toMatchObject({ status: 404, body: "no such page" });
+    await drawn.close();
   });
 });

@@ -2,7 +2,7 @@ import { BuildFailure } from "./build-failure.ts";
 import type { BuildRequest } from "./port.ts";
 
 /**
- * Runs `work` under a signal that also aborts when the request's time is over (with `build_timeout`) and when its log
+ * Runs `work` under a signal that also aborts when the request's time is up (with `build_timeout`) and when its log
  * cannot be written (with the log's error). `work` writes to the log that it is given, which does not throw.
  */
 export async function withTimeLimit<T>(

@@ -4,7 +4,7 @@ import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
 import { toPlanAmounts } from "../accounts/plan-amounts.ts";
 import * as transitions from "../deployments/transitions-sql.ts";
-import { enqueue } from "../queue/sql.ts";
+import { enqueue } from "../due/sql.ts";
 
 export type AdmissionDeps = {
   pool: Pool;

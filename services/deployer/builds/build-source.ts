@@ -1,8 +1,8 @@
+import type { ReleaseVariables } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { BuildFailure } from "../builder/build-failure.ts";
 import type { BuildSource } from "../builder/port.ts";
 import type { ReleaseRow } from "../releases/sql.ts";
 import type { Secrets } from "../secrets.ts";
-import type { ResolvedVariables } from "../variables/variables-client.ts";
 
 /**
  * Returns where the builder reads a deployment's source, with the current access token of a private repository.
@@ -10,7 +10,7 @@ import type { ResolvedVariables } from "../variables/variables-client.ts";
  */
 export function toBuildSource(
   release: ReleaseRow,
-  variables: ResolvedVariables,
+  { data }: ReleaseVariables,
   secrets: Secrets,
 ): BuildSource {
   const { serviceId, archiveRef, archiveDigest: digest, source } = release;
@@ -18,18 +18,18 @@ export function toBuildSource(
     return { kind: "archive", key: secrets.archiveKey(serviceId, archiveRef ?? "") ?? "", digest };
   const { tokenVariable, ...git } = source.git;
   if (tokenVariable === undefined) return { kind: "git", ...git };
-  const token = variables.values[tokenVariable];
-  if (!token)
+  const token = data.find(({ name }) => name === tokenVariable);
+  if (!token?.value)
     throw new BuildFailure(
       "source",
       "git_token_missing",
       `The git source expects its access token in the variable ${tokenVariable}, which is not set.`,
     );
-  if (!variables.sensitive.includes(tokenVariable))
+  if (!token.sensitive)
     throw new BuildFailure(
       "source",
       "git_token_not_sensitive",
       `The variable ${tokenVariable} holds the git source's access token: make it sensitive.`,
     );
-  return { kind: "git", ...git, token };
+  return { kind: "git", ...git, token: token.value };
 }

@@ -1,5 +1,7 @@
 import { join } from "node:path";
+import { create } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { ReleaseVariablesSchema } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { createLog } from "../../kit/log.ts";
 import { createPool, type Pool, transaction } from "../../kit/postgres/db.ts";
@@ -7,13 +9,13 @@ import { migrate } from "../../kit/postgres/migrate.ts";
 import type { Caller } from "../../kit/rpc/caller-token.ts";
 import { eventually, testDatabase } from "../../kit/testing/testing.ts";
 import type { Builder } from "../builder/port.ts";
-import { deleteServices } from "../catalog/delete-services.ts";
-import { mergeConfig } from "../catalog/service-config.ts";
-import { insertService, lockService } from "../catalog/services-sql.ts";
-import { insertEnvironment, insertProject } from "../catalog/sql.ts";
-import { accept, type DeploymentInput } from "../deployments/accept.ts";
-import { notifyReconcilers } from "../queue/sql.ts";
-import { type ReconcilerDeps, startReconciler } from "../reconcile/reconciler.ts";
+import { accept, type DeploymentInput } from "../deployments/accept/accept.ts";
+import { notifyReconcilers } from "../due/sql.ts";
+import { deleteServices } from "../projects/delete-services.ts";
+import { mergeConfig } from "../projects/service-config.ts";
+import { insertService, lockService } from "../projects/services-sql.ts";
+import { insertEnvironment, insertProject } from "../projects/sql.ts";
+import { type ReconcilerDeps, startServiceReconciler } from "../reconcile/reconciler.ts";
 import { createSecrets } from "../secrets.ts";
 import { imageArtifact } from "../terms/artifact.ts";
 import { freePlan } from "../testing/testing.ts";
@@ -62,7 +64,6 @@ function deployer(gate: Promise<void> = Promise.resolve(), asked: () => void = (
     async removeArtifact() {},
     async removeCaches() {},
   };
-  const nothing = { values: {}, secrets: [], sensitive: [], dangling: [], warnings: [], unpublished: [] };
   const runtime = {
     apply: async () => {},
     remove: async () => {},
@@ -70,12 +71,12 @@ function deployer(gate: Promise<void> = Promise.resolve(), asked: () => void = (
     list: async () => [],
     watch: () => () => {},
   };
-  return startReconciler({
+  return startServiceReconciler({
     databaseUrl: database.url("deployer"),
     ...{ pool, log, builder, isBuiltImage: () => false, minReadySeconds: 0, buildsAtOnce: 2 },
     entitlementsOf: freePlan,
     secrets: createSecrets([Buffer.alloc(32, 1)]),
-    early: createEarlyVariables(async () => ({ ...nothing, fingerprint: "same" })),
+    early: createEarlyVariables(async () => create(ReleaseVariablesSchema, { fingerprint: "same" })),
     runtime: runtime as unknown as ReconcilerDeps["runtime"],
     store: { removePrefix: async () => {}, sweep: async () => 0 } as unknown as ReconcilerDeps["store"],
     addons: {} as ReconcilerDeps["addons"],

@@ -1,4 +1,5 @@
 import { DeploymentBuiltSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import type { ReleaseVariables } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
@@ -9,16 +10,17 @@ import {
   BuildHandedOver,
   type BuildRequest,
   type BuildResult,
+  buildSettings,
   defaultBuildLimits,
 } from "../builder/port.ts";
 import { failDeployment } from "../deployments/fail-deployment.ts";
 import * as transitions from "../deployments/transitions-sql.ts";
-import { enqueue } from "../queue/sql.ts";
+import { enqueue } from "../due/sql.ts";
 import { findRelease, type ReleaseRow } from "../releases/sql.ts";
 import type { Secrets } from "../secrets.ts";
 import { imageRef } from "../terms/artifact.ts";
 import { newNotice } from "../terms/notice.ts";
-import type { ResolvedVariables, ResolveVariables } from "../variables/variables-client.ts";
+import type { ResolveVariables } from "../variables/variables-client.ts";
 import { toBuildSource } from "./build-source.ts";
 import { dropLog } from "./log-sql.ts";
 import { type BuildLogWriter, writeBuildLog } from "./log-writer.ts";
@@ -36,7 +38,7 @@ export type BuildDeps = {
 };
 
 /** A build whose deployment is `building`. */
-export type BegunBuild = { release: ReleaseRow; variables: ResolvedVariables; output: BuildLogWriter };
+export type BegunBuild = { release: ReleaseRow; variables: ReleaseVariables; output: BuildLogWriter };
 
 /** Prepares the build of a deployment. Returns undefined when the deployment moved on or the lease was lost. */
 export async function beginBuild(
@@ -55,7 +57,8 @@ export async function beginBuild(
     await builder.discard({ ...release, buildId: release.buildId });
     await dropLog(pool, deploymentId);
   }
-  const output = writeBuildLog(pool, deploymentId, variables.secrets, log, continues);
+  const secrets = variables.data.filter(({ sensitive }) => sensitive).map(({ value }) => value);
+  const output = writeBuildLog(pool, deploymentId, secrets, log, continues);
   return { release, variables, output };
 }
 
@@ -138,8 +141,7 @@ function toBuildRequest(deps: BuildDeps, { release, variables, output }: BegunBu
     type,
     source: toBuildSource(release, variables, deps.secrets),
     limits: defaultBuildLimits,
-    dockerfile: config.dockerfile,
-    command: config.command,
+    ...buildSettings(config),
     port: config.port ?? 8080,
     timeoutMs: Math.max(1, startedMs + deps.entitlementsOf(release.tier).buildMs - Date.now()),
     ...recordProgress(deps.pool, deploymentId, deps.log),

@@ -77,7 +77,7 @@ test("a build past its time fails, and is ended", async () => {
   await eventually("its process is gone", async () => startedOf(process) === undefined);
 });
 
-test("a failed build tells why, in the deployment and in its log", async () => {
+test("a failed build reports why, in the deployment and in its log", async () => {
   const { path, archive, deployments, deployArchive, until } = await building(
     "echo no compiler here; exit 3",
   );

@@ -1,7 +1,7 @@
 import type { Db } from "../../kit/postgres/db.ts";
-import { notFound, refuse } from "../../kit/rpc/errors.ts";
-import { requireService } from "../catalog/require.ts";
-import type { ServicePath } from "../catalog/services-sql.ts";
+import { notFound, refuse } from "../../kit/rpc/refusals.ts";
+import { requireService } from "../projects/require.ts";
+import type { ServicePath } from "../projects/services-sql.ts";
 import { findDeployment } from "./sql.ts";
 
 /** Returns the deployment with a version. Throws 404 with the part of the path that does not exist. */

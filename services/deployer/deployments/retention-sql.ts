@@ -1,8 +1,8 @@
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Db, many, one, type Pool, transaction } from "../../kit/postgres/db.ts";
 import { planAmount, toPlanAmounts } from "../accounts/plan-amounts.ts";
+import { enqueue } from "../due/sql.ts";
 import { digestOf } from "../images/sql.ts";
-import { enqueue } from "../queue/sql.ts";
 import type { StoredNotice } from "../terms/notice.ts";
 import type { StoredConfig } from "../terms/stored-config.ts";
 import {

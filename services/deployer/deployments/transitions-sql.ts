@@ -1,6 +1,6 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import { planAmount } from "../accounts/plan-amounts.ts";
-import { RELAXED } from "../queue/sql.ts";
+import { RELAXED } from "../due/sql.ts";
 import type { StoredNotice } from "../terms/notice.ts";
 
 // Compare-and-swap: each statement names the states that it leaves, so a late one changes nothing.

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import type { Secrets } from "../secrets.ts";
 
-type Values = Record<string, string>;
+type Variables = readonly { name: string; value: string }[];
 /** `names` holds the digest of each name's value. */
 type Digests = { salt: string; names: Record<string, string> };
 
@@ -10,9 +10,9 @@ const digestOf = (salt: string, name: string, value: string) =>
   createHmac("sha256", salt).update(`${name}\0${value}`).digest("base64url").slice(0, 22);
 
 /** Seals the names of a set of variables with a salted digest of each value, and no value. */
-export function sealDigests(secrets: Secrets, serviceId: string, values: Values): Buffer {
+export function sealDigests(secrets: Secrets, serviceId: string, variables: Variables): Buffer {
   const salt = randomBytes(16).toString("base64url");
-  const names = Object.entries(values).map(([name, value]) => [name, digestOf(salt, name, value)]);
+  const names = variables.map(({ name, value }) => [name, digestOf(salt, name, value)]);
   const digests = { salt, names: Object.fromEntries(names) } satisfies Digests;
   return secrets.seal(JSON.stringify(digests), bound(serviceId));
 }
@@ -22,18 +22,19 @@ export function compareDigests(
   secrets: Secrets,
   serviceId: string,
   sealed: Buffer | undefined,
-  values: Values,
+  variables: Variables,
 ) {
   const { salt, names }: Digests = sealed
     ? JSON.parse(secrets.open(sealed, bound(serviceId)))
     : { salt: "", names: {} };
   const before = new Map(Object.entries(names));
-  const after = Object.entries(values).sort(([one], [other]) => (one < other ? -1 : 1));
+  const after = variables.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  const kept = new Set(after.map(({ name }) => name));
   return {
-    added: after.filter(([name]) => !before.has(name)).map(([name]) => name),
+    added: after.filter(({ name }) => !before.has(name)).map(({ name }) => name),
     changed: after
-      .filter(([name, value]) => before.has(name) && before.get(name) !== digestOf(salt, name, value))
-      .map(([name]) => name),
-    removed: [...before.keys()].filter((name) => !Object.hasOwn(values, name)).sort(),
+      .filter(({ name, value }) => before.has(name) && before.get(name) !== digestOf(salt, name, value))
+      .map(({ name }) => name),
+    removed: [...before.keys()].filter((name) => !kept.has(name)).sort(),
   };
 }

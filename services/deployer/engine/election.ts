@@ -5,7 +5,7 @@ import { keepSession } from "../../kit/postgres/session.ts";
 import type { Running } from "../../kit/process/process.ts";
 import { untilAborted } from "../shared/until-aborted.ts";
 
-/** What a process has for as long as it is elected; another one each time. */
+/** What a process runs for as long as it is the leader; another one each time. */
 export type Term = {
   /** Makes it ready for work; resolves early when it is stopped. */
   start: () => Promise<void>;
@@ -16,54 +16,54 @@ type ElectionOptions<T> = {
   url: string;
   log: Logger;
   begin: () => T;
-  /** Asks what the work is about, as a cluster; fails when that cannot be reached, within the signal's time. */
+  /** Asks what the leader decides about, as the API of a cluster; fails when that does not answer within the signal's time. */
   reach: (signal: AbortSignal) => Promise<unknown>;
-  /** For so long the elected one may not reach that until it makes way for another. */
+  /** After how long without an answer of that the leader steps down. */
   unreachedMs?: number;
 };
 
-/** How often a process that waits asks whether it may take over. */
-const ASK_MS = 1_000;
+/** How often a candidate tries to become the leader. */
+const CAMPAIGN_MS = 1_000;
 const UNREACHED_MS = 30_000;
 
 /**
- * Elects one of the processes that share a database by an advisory lock, which ends with its holder's session. Whenever
- * this one is elected it starts what `begin` returns and does the work that `lead` gave, until the session is lost or
- * `stop` is called. One that cannot reach what it decides about makes way, and stands again when it can. Resolves once
- * another process is known to lead, or this one is ready to. One that was suspended, or makes way, goes on for a moment
- * meanwhile: its work must be fenced.
+ * Elects a leader among the processes that share a database, by an advisory lock that ends with its holder's session.
+ * Whenever this process is elected it starts what `begin` returns and the work that was passed to `lead`, until the
+ * session is lost or `stop` is called. A leader that cannot reach what it decides about steps down, and campaigns again
+ * once it can. Resolves once another process is known to lead, or this one is ready to. A leader that was suspended, or
+ * steps down, may overlap with the next one for a moment: its work must be fenced.
  */
 export async function startElection<T extends Term>(options: ElectionOptions<T>) {
   const { url, log, begin, reach, unreachedMs = UNREACHED_MS } = options;
   const decided = Promise.withResolvers<void>();
-  const given = Promise.withResolvers<(term: T) => Promise<Running>>();
+  const work = Promise.withResolvers<(term: T) => Promise<Running>>();
   const stopping = new AbortController();
-  let standing: Promise<unknown> = Promise.resolve();
-  /** False from when this process made way until it reaches again what it would decide about. */
-  let reached = true;
+  let campaigning: Promise<unknown> = Promise.resolve();
+  /** False from when this process stepped down until it can reach again what it would decide about. */
+  let reachable = true;
   const pause = (ms: number, signal: AbortSignal) =>
     delay(ms, undefined, { signal, ref: false }).catch(() => {});
   const tryToReach = () => reach(AbortSignal.timeout(unreachedMs / 3));
 
-  /** Stands for election for as long as the session lives. */
-  async function stand(session: pg.Client, over: AbortSignal): Promise<void> {
+  /** Tries to become the leader for as long as the session lives, and leads once it is. */
+  async function campaign(session: pg.Client, over: AbortSignal): Promise<void> {
     while (!over.aborted) {
-      if (!reached)
-        reached = await tryToReach().then(
+      if (!reachable)
+        reachable = await tryToReach().then(
           () => true,
           () => false,
         );
-      if (reached && (await tryToLead(session))) {
-        void makeWay(session, over);
+      if (reachable && (await tryToLead(session))) {
+        void stepDown(session, over);
         return serve(over);
       }
-      if (reached) decided.resolve();
-      await pause(ASK_MS, over);
+      if (reachable) decided.resolve();
+      await pause(CAMPAIGN_MS, over);
     }
   }
 
-  /** Ends the session when what the elected one decides about cannot be reached any longer: another may reach it. */
-  async function makeWay(session: pg.Client, over: AbortSignal): Promise<void> {
+  /** Ends the session once what the leader decides about has not answered for too long: another process may reach it. */
+  async function stepDown(session: pg.Client, over: AbortSignal): Promise<void> {
     let failure: unknown;
     for (let last = performance.now(); performance.now() - last < unreachedMs; ) {
       await pause(unreachedMs / 6, over);
@@ -75,7 +75,7 @@ export async function startElection<T extends Term>(options: ElectionOptions<T>)
         failure = error;
       }
     }
-    reached = false;
+    reachable = false;
     log.warn(
       { err: failure },
       "what this process decides about cannot be reached from here; another may take over",
@@ -91,8 +91,8 @@ export async function startElection<T extends Term>(options: ElectionOptions<T>)
     const begun = (async () => {
       await term.start();
       decided.resolve();
-      const work = await Promise.race([given.promise, untilAborted(over)]);
-      if (work && !over.aborted) running = await work(term);
+      const run = await Promise.race([work.promise, untilAborted(over)]);
+      if (run && !over.aborted) running = await run(term);
     })();
     try {
       await Promise.race([begun.then(() => untilAborted(over)), untilAborted(over)]);
@@ -116,9 +116,9 @@ export async function startElection<T extends Term>(options: ElectionOptions<T>)
       const ended = new AbortController();
       session.once("end", () => ended.abort());
       const over = AbortSignal.any([stopping.signal, ended.signal]);
-      // After what was begun in the session before.
-      standing = standing
-        .then(() => stand(session, over))
+      // Once the term of the previous session has ended.
+      campaigning = campaigning
+        .then(() => campaign(session, over))
         .catch((err) => {
           if (!over.aborted) log.warn({ err }, "this process could not do what it was elected for; retrying");
           return session.end().catch(() => {});
@@ -132,13 +132,13 @@ export async function startElection<T extends Term>(options: ElectionOptions<T>)
 
   const stop = async () => {
     stopping.abort();
-    await standing;
+    await campaigning;
     await session.stop();
   };
   return {
-    /** Does this work in each term of this process, with what the term has. */
-    lead(work: (term: T) => Promise<Running>): Running {
-      given.resolve(work);
+    /** Runs this work in each term of this process, with what the term provides. */
+    lead(run: (term: T) => Promise<Running>): Running {
+      work.resolve(run);
       return { stop };
     },
     stop,

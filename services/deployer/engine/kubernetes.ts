@@ -8,7 +8,7 @@ import type { KubernetesConfig } from "../config.ts";
 import { createDigestResolver, type ImageDigests } from "../images/digests/resolve-digest.ts";
 import { createPullLogins } from "../images/pulls/logins.ts";
 import { connectKube } from "../kube/client.ts";
-import { onArchitecture } from "../kube/placement.ts";
+import { onArchitecture } from "../kube/pods/placement.ts";
 import { reachApi } from "../kube/stream.ts";
 import { lokiOptions } from "../runtime/kubernetes/logs/config.ts";
 import type { KubernetesRuntimeOptions } from "../runtime/kubernetes/options.ts";

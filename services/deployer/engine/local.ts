@@ -33,7 +33,7 @@ export type Engine = {
   minReadySeconds: number;
   /** Answers a request at this process's port if it is for the object store; returns whether it is. */
   other: (req: IncomingMessage, res: ServerResponse) => boolean;
-  /** Does `work` while this process is the elected one, each time anew. Absent where there is only one. */
+  /** Runs `work` whenever this process is the leader. Absent where there is only one process. */
   lead?: (work: (watched: Pick<Engine, "runtime" | "addonServers">) => Promise<Running>) => Running;
   stop: () => Promise<void>;
 };

@@ -9,8 +9,8 @@ import { migrate } from "../../kit/postgres/migrate.ts";
 import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually, testDatabase } from "../../kit/testing/testing.ts";
 import { builtImages } from "../builder/job/registry/built-images.ts";
-import type { ServicePath } from "../catalog/services-sql.ts";
 import { startLocalEngine } from "../engine/local.ts";
+import type { ServicePath } from "../projects/services-sql.ts";
 import { imageArtifact } from "../terms/artifact.ts";
 import { actAs, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
@@ -154,10 +154,10 @@ test("an image of a registry that is not allowed is refused at every way in, and
     expect((await tryOut.deploy({ ...path, image })).refusal?.reasons).toEqual(["registry_not_allowed"]);
   }
   const image = "quay.io/shop/web:1";
-  const told = await refusal(deployments.deploy({ ...path, image }));
-  expect(told.paths).toEqual(["image"]);
-  expect(JSON.stringify(told)).toContain(
-    "may come from docker.io/library, registry.test:5000/node, registry.test:5000/berth/base alone",
+  const refusedTag = await refusal(deployments.deploy({ ...path, image }));
+  expect(refusedTag.paths).toEqual(["image"]);
+  expect(JSON.stringify(refusedTag)).toContain(
+    "may only come from docker.io/library, registry.test:5000/node, registry.test:5000/berth/base.",
   );
   // What was accepted while it was allowed.
   await accepted(id, 2, image);

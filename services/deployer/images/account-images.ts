@@ -1,5 +1,5 @@
 import { type Db, type Pool, transaction } from "../../kit/postgres/db.ts";
-import { invalid } from "../../kit/rpc/errors.ts";
+import { invalid } from "../../kit/rpc/refusals.ts";
 import { imageRef } from "../terms/artifact.ts";
 import { RuntimeRefusal } from "../terms/runtime-refusal.ts";
 import { type AllowedRegistries, isInAllowed } from "./allowed-registries.ts";
@@ -41,7 +41,7 @@ export function accountImages(isBuilt: IsBuiltImage, allowed: AllowedRegistries)
         throw invalid(
           member,
           "registry_not_allowed",
-          `Here images may come from ${allowed.join(", ")} alone. Use one of these, or deploy the source.`,
+          `Images may only come from ${allowed.join(", ")}. Use one of these, or deploy the source.`,
         );
     },
 

@@ -1,4 +1,4 @@
-import { invalid } from "../../kit/rpc/errors.ts";
+import { invalid } from "../../kit/rpc/refusals.ts";
 
 /** A parsed image reference in comparable form: `nginx` is `docker.io/library/nginx`. */
 export type ImageReference = {

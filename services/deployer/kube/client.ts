@@ -8,7 +8,7 @@ import {
   type V1DeleteOptions,
   type V1ObjectMeta,
 } from "@kubernetes/client-node";
-import { createSlots } from "./slots.ts";
+import { createSemaphore } from "./semaphore.ts";
 
 /** A kind of object, in the API's words. */
 export type Kind<T extends KubernetesObject> = {
@@ -32,7 +32,7 @@ const FIELD_MANAGER = "berth";
 const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /** How long one request to the API may take; watches and followed logs have limits of their own. */
 const REQUEST_MS = 30_000;
-/** A process that begins to watch a thousand namespaces reads so many lists at a time. */
+/** How many lists a process reads at once, also when it begins to watch a thousand namespaces. */
 const LISTS_AT_ONCE = 20;
 
 /**
@@ -48,7 +48,7 @@ export function connectKube(config = defaultConfig(), requestMs = REQUEST_MS) {
     config,
     requestMs,
     /** Runs a read that many parts of a process begin together. */
-    inTurn: createSlots(LISTS_AT_ONCE),
+    inTurn: createSemaphore(LISTS_AT_ONCE),
     /**
      * Sets these fields of an object and creates it if it does not exist; fields that others manage stay. Fails with
      * 409 when `metadata.resourceVersion` is given and the object has changed since, or `metadata.uid` and it is gone:
@@ -147,7 +147,7 @@ export function isStatus(error: unknown, ...statuses: number[]): boolean {
   return code !== undefined && statuses.includes(code);
 }
 
-/** Returns whether nobody else has written the data of a Secret or ConfigMap, which its metadata tells. */
+/** Returns whether nobody else has written the data of a Secret or ConfigMap, according to its metadata. */
 export function hasOwnData(metadata: V1ObjectMeta | undefined): boolean {
   const writers = metadata?.managedFields?.filter(({ fieldsV1 }) => fieldsV1 && "f:data" in fieldsV1) ?? [];
   return writers.every(({ manager }) => manager === FIELD_MANAGER);
@@ -158,7 +158,7 @@ async function undefinedIfMissing<T>(response: Promise<T>): Promise<T | undefine
   try {
     return await response;
   } catch (error) {
-    // The library asks the API which kinds there are, and says of another what is no answer of the API.
+    // The library reports a kind that the API does not list with an error of its own.
     const isUnknownKind = (error as Error).message?.startsWith("Unrecognized API version and kind");
     if (isUnknownKind || isStatus(error, 404)) return undefined;
     throw error;

@@ -5,7 +5,7 @@ import { KubeConfig } from "@kubernetes/client-node";
 import { afterEach, describe, expect, test } from "vitest";
 import { connectKube } from "./client.ts";
 import { Pod } from "./kinds.ts";
-import { readPodLog } from "./pod-log.ts";
+import { readPodLog } from "./pods/pod-log.ts";
 
 const servers: Server[] = [];
 afterEach(() => {

@@ -1,7 +1,7 @@
 import type { Pool } from "../../kit/postgres/db.ts";
 import { createReadGauge } from "../../kit/telemetry.ts";
 import { countWaitingBuilds, oldestWaitingBuild } from "../deployments/sql.ts";
-import { msUntilDue } from "../queue/sql.ts";
+import { msUntilDue } from "../due/sql.ts";
 
 const watchOverdue = createReadGauge({
   name: "berth_services_overdue_seconds",

@@ -5,7 +5,12 @@ import { type AdmissionDeps, admitBuilds } from "../builds/admit-builds.ts";
 import type { Builds } from "../builds/running-builds.ts";
 import { failDeployment } from "../deployments/fail-deployment.ts";
 import { rollRelease, scaleRelease } from "../releases/adjust-release.ts";
-import { type ApplyDeps, applyDeployment, compareVariables, reapplyLive } from "../releases/apply-release.ts";
+import {
+  type ApplyDeps,
+  applyDeployment,
+  compareVariables,
+  reapplyLive,
+} from "../releases/apply/apply-release.ts";
 import { recordReleaseStatus } from "../releases/record-status.ts";
 import { keepUnknown } from "../releases/sql.ts";
 import { newNotice } from "../terms/notice.ts";

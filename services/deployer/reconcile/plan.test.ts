@@ -24,7 +24,7 @@ const live = { version: 1, revision: 1, healthy: true };
 const timeouts = { ...TIMEOUTS, buildMs: 15 * 60_000 };
 const idle: Observed = {};
 
-function doings(want: Partial<Desired>, observed: Partial<Observed> = {}): Action["do"][] {
+function actionsOf(want: Partial<Desired>, observed: Partial<Observed> = {}): Action["do"][] {
   const found = plan(desired(want), { ...idle, ...observed }, timeouts);
   return found.actions.map((action) => action.do);
 }
@@ -42,13 +42,13 @@ test("a queued archive is built once it is admitted, and waits until then", () =
 
 test("a build that no process runs is begun again; one that runs here is left alone", () => {
   const building = active({ status: "building", buildStartedAt: NOW });
-  expect(doings({ active: building })).toEqual(["build"]);
-  expect(doings({ active: building }, { building: building.id })).toEqual([]);
+  expect(actionsOf({ active: building })).toEqual(["build"]);
+  expect(actionsOf({ active: building }, { building: building.id })).toEqual([]);
 });
 
 test("an image is applied at once, and so is what was built", () => {
-  expect(doings({ active: active({ fromSource: false }) })).toEqual(["apply"]);
-  expect(doings({ active: active({ status: "built" }) })).toEqual(["apply"]);
+  expect(actionsOf({ active: active({ fromSource: false }) })).toEqual(["apply"]);
+  expect(actionsOf({ active: active({ status: "built" }) })).toEqual(["apply"]);
 });
 
 test("what was applied after the backup that the database was restored from runs on until the next deployment", () => {
@@ -58,27 +58,31 @@ test("what was applied after the backup that the database was restored from runs
     { do: "keep-unknown", version: 3, revision: 4 },
   ]);
   // Its first deployment was after the backup.
-  expect(doings({ newest: { version: 0, revision: 0 } }, { runtime: running() })).toEqual(["keep-unknown"]);
+  expect(actionsOf({ newest: { version: 0, revision: 0 } }, { runtime: running() })).toEqual([
+    "keep-unknown",
+  ]);
   const kept = { live, newest: { version: 3, revision: 4 }, keptVersion: 3, dirtyAt: NOW - 60_000 };
   const recorded = { state: "running", reason: null, message: null, serving: null, url: null };
-  expect(doings({ ...kept, recorded }, { runtime: { ...later, drifted: true } })).toEqual([]);
-  expect(doings({ ...kept, recorded }, { runtime: { ...later, state: "crashed" } })).toEqual([
+  expect(actionsOf({ ...kept, recorded }, { runtime: { ...later, drifted: true } })).toEqual([]);
+  expect(actionsOf({ ...kept, recorded }, { runtime: { ...later, state: "crashed" } })).toEqual([
     "record-status",
   ]);
-  expect(doings({ ...kept, active: active({ version: 4, status: "built" }) }, { runtime: later })).toEqual([
-    "apply",
-  ]);
-  expect(doings({ ...kept, recorded })).toEqual(["reapply-live"]);
+  expect(actionsOf({ ...kept, active: active({ version: 4, status: "built" }) }, { runtime: later })).toEqual(
+    ["apply"],
+  );
+  expect(actionsOf({ ...kept, recorded })).toEqual(["reapply-live"]);
 });
 
 test("variables that changed after the backup stay with the release that has them", () => {
   const later = running({ revision: 3 });
-  expect(doings({ live, newest: { version: 1, revision: 1 } }, { runtime: later })).toEqual(["keep-unknown"]);
+  expect(actionsOf({ live, newest: { version: 1, revision: 1 } }, { runtime: later })).toEqual([
+    "keep-unknown",
+  ]);
 });
 
 test("a build that a newer deployment replaced is stopped, and what it left is discarded", () => {
   const leftovers = [{ deploymentId: "dep_old", accountId: "acc_1", buildId: "bld_old" }];
-  expect(doings({ active: active(), leftovers }, { building: "dep_old" })).toEqual([
+  expect(actionsOf({ active: active(), leftovers }, { building: "dep_old" })).toEqual([
     "stop-build",
     "discard",
     "admit-builds",
@@ -105,25 +109,29 @@ test("a deadline that is not reached yet is when the service is planned again", 
 });
 
 test("a live release that the runtime lost, or has an older or an unrecorded form of, is applied again", () => {
-  expect(doings({ live })).toEqual(["reapply-live"]);
+  expect(actionsOf({ live })).toEqual(["reapply-live"]);
   const two = { version: 2, revision: 3, healthy: true };
-  expect(doings({ live: two }, { runtime: running({ version: 1, revision: 3 }) })).toEqual(["reapply-live"]);
-  expect(doings({ live: two }, { runtime: running({ version: 2, revision: 2 }) })).toEqual(["reapply-live"]);
+  expect(actionsOf({ live: two }, { runtime: running({ version: 1, revision: 3 }) })).toEqual([
+    "reapply-live",
+  ]);
+  expect(actionsOf({ live: two }, { runtime: running({ version: 2, revision: 2 }) })).toEqual([
+    "reapply-live",
+  ]);
   // Applied by a process that died before it could record it.
   const recorded = { state: "running" };
   const later = { runtime: running({ version: 2, revision: 4 }) };
-  expect(doings({ live: two, recorded }, later)).toEqual(["reapply-live"]);
+  expect(actionsOf({ live: two, recorded }, later)).toEqual(["reapply-live"]);
   // A comparison is not enough: a service that takes no changes by itself would stay behind, compared for ever.
   const dirty = { dirtyAt: NOW - timeouts.debounceMs, dirtySince: NOW - timeouts.debounceMs };
-  expect(doings({ live: two, recorded, ...dirty }, later)).toEqual(["compare-variables"]);
+  expect(actionsOf({ live: two, recorded, ...dirty }, later)).toEqual(["compare-variables"]);
 });
 
 test("what runs and is nobody's release is removed, but not while a deployment is under way", () => {
-  expect(doings({}, { runtime: running() })).toEqual(["remove-stray"]);
-  expect(doings({ live }, { runtime: running({ version: 2 }) })).toEqual(["remove-stray", "reapply-live"]);
+  expect(actionsOf({}, { runtime: running() })).toEqual(["remove-stray"]);
+  expect(actionsOf({ live }, { runtime: running({ version: 2 }) })).toEqual(["remove-stray", "reapply-live"]);
   const building = active({ version: 3, status: "building", buildStartedAt: NOW });
   const recorded = { runtime: running({ version: 2 }), building: building.id };
-  expect(doings({ live, active: building }, recorded)).toEqual([]);
+  expect(actionsOf({ live, active: building }, recorded)).toEqual([]);
 });
 
 test("changed variables are taken after a quiet time, and after a longer one even while they keep changing", () => {
@@ -132,9 +140,9 @@ test("changed variables are taken after a quiet time, and after a longer one eve
   const fresh = desired({ live, recorded, dirtyAt: NOW - 500, dirtySince: NOW - 500 });
   expect(plan(fresh, observed, timeouts)).toEqual({ actions: [], wakeAt: NOW - 500 + timeouts.debounceMs });
   const quiet = { live, recorded, dirtyAt: NOW - timeouts.debounceMs, dirtySince: NOW - timeouts.debounceMs };
-  expect(doings(quiet, observed)).toEqual(["compare-variables"]);
+  expect(actionsOf(quiet, observed)).toEqual(["compare-variables"]);
   const restless = { live, recorded, dirtyAt: NOW - 1, dirtySince: NOW - timeouts.debounceMaxMs };
-  expect(doings(restless, observed)).toEqual(["compare-variables"]);
+  expect(actionsOf(restless, observed)).toEqual(["compare-variables"]);
 });
 
 test("changed variables wait while the release that runs is starting, but not for ever, and for none that fails", () => {
@@ -146,12 +154,12 @@ test("changed variables wait while the release that runs is starting, but not fo
     wakeAt: long.dirtySince + timeouts.rolloutMs,
   });
   const since = { dirtyAt: NOW, dirtySince: NOW - timeouts.rolloutMs };
-  expect(doings({ ...want, ...since }, { runtime: starting })).toEqual(["compare-variables"]);
+  expect(actionsOf({ ...want, ...since }, { runtime: starting })).toEqual(["compare-variables"]);
   // Healthy before the older replicas have ended; or it fails, and the change may be what repairs it.
   const healthy = { ...starting, healthySince: new Date(NOW).toISOString() };
-  expect(doings(want, { runtime: healthy })).toEqual(["record-status", "compare-variables"]);
+  expect(actionsOf(want, { runtime: healthy })).toEqual(["record-status", "compare-variables"]);
   for (const state of ["degraded", "crashed", "stopped"] as const)
-    expect(doings({ ...want, recorded: { state } }, { runtime: running({ state }) })).toEqual([
+    expect(actionsOf({ ...want, recorded: { state } }, { runtime: running({ state }) })).toEqual([
       "compare-variables",
     ]);
 });
@@ -159,71 +167,80 @@ test("changed variables wait while the release that runs is starting, but not fo
 test("a deployment about to be applied brings the variables along: nothing else is applied before it", () => {
   const dirty = { dirtyAt: NOW - timeouts.debounceMs, dirtySince: NOW - timeouts.debounceMs };
   const image = active({ fromSource: false });
-  expect(doings({ live, active: image, ...dirty }, { runtime: running() })).toEqual(["apply"]);
+  expect(actionsOf({ live, active: image, ...dirty }, { runtime: running() })).toEqual(["apply"]);
 });
 
 test("a status is recorded when it differs from the recorded one, and only then", () => {
   const status = running({ serving: { version: 1, revision: 1 }, url: "http://a.localhost:1" });
-  expect(doings({ live }, { runtime: status })).toEqual(["record-status"]);
+  expect(actionsOf({ live }, { runtime: status })).toEqual(["record-status"]);
   const recorded = { state: "running", serving: 1, url: "http://a.localhost:1" };
-  expect(doings({ live, recorded }, { runtime: status })).toEqual([]);
+  expect(actionsOf({ live, recorded }, { runtime: status })).toEqual([]);
   const healthy = { ...status, healthySince: new Date(NOW).toISOString() };
-  expect(doings({ live: { ...live, healthy: false }, recorded }, { runtime: healthy })).toEqual([
+  expect(actionsOf({ live: { ...live, healthy: false }, recorded }, { runtime: healthy })).toEqual([
     "record-status",
   ]);
 });
 
 test("a deleted service is torn down whatever else is going on, and a staged one is left alone", () => {
   const busy = { live, active: active({ status: "building" as const }), deleting: true };
-  expect(doings(busy, { building: "dep_new", runtime: running() })).toEqual(["stop-build", "tear-down"]);
-  expect(doings({ staged: true, active: active() })).toEqual([]);
+  expect(actionsOf(busy, { building: "dep_new", runtime: running() })).toEqual(["stop-build", "tear-down"]);
+  expect(actionsOf({ staged: true, active: active() })).toEqual([]);
 });
 
 test("an addon is provisioned once, and gets a new password when that was asked for", () => {
   for (const type of ["postgres", "redis"])
-    expect(doings({ type, addonState: "provisioning" })).toEqual(["provision-addon"]);
+    expect(actionsOf({ type, addonState: "provisioning" })).toEqual(["provision-addon"]);
   const ready = { type: "postgres", addonState: "ready" };
-  expect(doings(ready, { addon: "shared" })).toEqual([]);
-  expect(doings({ ...ready, rotating: true }, { addon: "shared" })).toEqual(["rotate-addon"]);
+  expect(actionsOf(ready, { addon: "shared" })).toEqual([]);
+  expect(actionsOf({ ...ready, rotating: true }, { addon: "shared" })).toEqual(["rotate-addon"]);
 });
 
 test("an addon that failed for want of something is tried again", () => {
   for (const type of ["postgres", "redis"])
-    expect(doings({ type, addonState: "failed" })).toEqual(["provision-addon"]);
+    expect(actionsOf({ type, addonState: "failed" })).toEqual(["provision-addon"]);
+});
+
+test("a suspended service keeps its release without replicas, and gets them back afterwards", () => {
+  const wanted = { ...live, scale: { replicas: 2, size: "nano" as const } };
+  const recorded = { state: "running" };
+  const scaled = (replicas: number) => ({ runtime: running({ scale: { replicas, size: "nano" } }) });
+  expect(actionsOf({ live: wanted, recorded, suspended: true }, scaled(2))).toEqual(["scale"]);
+  expect(actionsOf({ live: wanted, recorded, suspended: true }, scaled(0))).toEqual([]);
+  expect(actionsOf({ live: wanted, recorded, suspended: false }, scaled(0))).toEqual(["scale"]);
 });
 
 test("what runs with other replicas or another size than configured is scaled, without a new release", () => {
   const wanted = { ...live, scale: { replicas: 2, size: "nano" as const } };
   const recorded = { state: "running" };
   const want = { live: wanted, recorded };
-  expect(doings(want, { runtime: running({ scale: { replicas: 2, size: "nano" } }) })).toEqual([]);
-  expect(doings(want, { runtime: running({ scale: { replicas: 1, size: "nano" } }) })).toEqual(["scale"]);
-  expect(doings(want, { runtime: running({ scale: { replicas: 2, size: "small" } }) })).toEqual(["scale"]);
+  expect(actionsOf(want, { runtime: running({ scale: { replicas: 2, size: "nano" } }) })).toEqual([]);
+  expect(actionsOf(want, { runtime: running({ scale: { replicas: 1, size: "nano" } }) })).toEqual(["scale"]);
+  expect(actionsOf(want, { runtime: running({ scale: { replicas: 2, size: "small" } }) })).toEqual(["scale"]);
   const other = running({ version: 0, scale: { replicas: 1, size: "nano" } });
-  expect(doings(want, { runtime: other })).toEqual(["reapply-live"]);
+  expect(actionsOf(want, { runtime: other })).toEqual(["reapply-live"]);
 });
 
 test("a release is rolled as often as it was asked for, and by what is applied anyway", () => {
   const recorded = { state: "running" };
   const want = { live: { ...live, rolls: 2 }, recorded };
-  expect(doings(want, { runtime: running() })).toEqual(["roll"]);
-  expect(doings(want, { runtime: running({ rolls: 1 }) })).toEqual(["roll"]);
-  expect(doings(want, { runtime: running({ rolls: 2 }) })).toEqual([]);
-  expect(doings(want, { runtime: running({ version: 0, rolls: 1 }) })).toEqual(["reapply-live"]);
+  expect(actionsOf(want, { runtime: running() })).toEqual(["roll"]);
+  expect(actionsOf(want, { runtime: running({ rolls: 1 }) })).toEqual(["roll"]);
+  expect(actionsOf(want, { runtime: running({ rolls: 2 }) })).toEqual([]);
+  expect(actionsOf(want, { runtime: running({ version: 0, rolls: 1 }) })).toEqual(["reapply-live"]);
   const changed = { ...want, dirtyAt: NOW - timeouts.debounceMs, dirtySince: NOW - timeouts.debounceMs };
-  expect(doings(changed, { runtime: running() })).toEqual(["compare-variables"]);
+  expect(actionsOf(changed, { runtime: running() })).toEqual(["compare-variables"]);
   const soon = plan(desired({ ...want, dirtyAt: NOW }), { ...idle, runtime: running() }, timeouts);
   expect(soon).toEqual({ actions: [{ do: "roll" }], wakeAt: NOW + timeouts.debounceMs });
   const applying = { ...want, active: active({ fromSource: false }) };
-  expect(doings(applying, { runtime: running() })).toEqual(["apply"]);
+  expect(actionsOf(applying, { runtime: running() })).toEqual(["apply"]);
 });
 
 test("a deployment waits for addons that are being created, and no longer than it may", () => {
   for (const one of [active({ status: "built" }), active({ fromSource: false })]) {
     const waiting = desired({ active: { ...one, applyStartedAt: NOW, waitsUntil: NOW + 60_000 } });
     expect(plan(waiting, idle, timeouts)).toEqual({ actions: [], wakeAt: NOW + 60_000 });
-    expect(doings({ active: { ...one, waitsUntil: NOW } })).toEqual(["apply"]);
-    expect(doings({ active: { ...one, waitsUntil: null } })).toEqual(["apply"]);
+    expect(actionsOf({ active: { ...one, waitsUntil: NOW } })).toEqual(["apply"]);
+    expect(actionsOf({ active: { ...one, waitsUntil: null } })).toEqual(["apply"]);
     const late = { ...one, applyStartedAt: NOW - timeouts.applyMs, waitsUntil: NOW + 60_000 };
     expect(failure({ active: late })).toBe("apply apply_deadline_exceeded");
   }
@@ -233,17 +250,17 @@ test("a redis addon whose server is away or has another size is brought back to 
   const ready = { type: "redis", addonState: "ready", size: "nano", recorded: { usageAt: 5 } };
   const usage = [{ at: 5, replicas: 1 }];
   const addon = { serviceId: "svc_a", type: "redis" as const, running: true, size: "nano" as const, usage };
-  expect(doings(ready, { addon })).toEqual([]);
-  expect(doings(ready)).toEqual(["provision-addon"]);
-  expect(doings({ ...ready, size: "small" }, { addon })).toEqual(["provision-addon"]);
+  expect(actionsOf(ready, { addon })).toEqual([]);
+  expect(actionsOf(ready)).toEqual(["provision-addon"]);
+  expect(actionsOf({ ...ready, size: "small" }, { addon })).toEqual(["provision-addon"]);
   const ended = { ...addon, running: false, usage: [...addon.usage, { at: 9, replicas: 0 }] };
-  expect(doings(ready, { addon: ended })).toEqual(["record-addon", "provision-addon"]);
+  expect(actionsOf(ready, { addon: ended })).toEqual(["record-addon", "provision-addon"]);
   const problem = { state: "degraded" as const, message: "Its volume is not there yet." };
   const stuck = { ...addon, running: false, problem };
-  expect(doings(ready, { addon: stuck })).toEqual(["record-addon", "provision-addon"]);
+  expect(actionsOf(ready, { addon: stuck })).toEqual(["record-addon", "provision-addon"]);
   const recordedBefore = { ...ready, recorded: { ...ready.recorded, message: problem.message } };
-  expect(doings(recordedBefore, { addon: stuck })).toEqual(["provision-addon"]);
-  expect(doings(recordedBefore, { addon })).toEqual(["record-addon"]);
+  expect(actionsOf(recordedBefore, { addon: stuck })).toEqual(["provision-addon"]);
+  expect(actionsOf(recordedBefore, { addon })).toEqual(["record-addon"]);
 });
 
 const moment = fc.integer({ min: NOW - 3_600_000, max: NOW });
@@ -276,11 +293,11 @@ test("what has not been read is not gone: a release stays as it is, and a remova
     actions: [],
     wakeAt: NOW + 5_000,
   });
-  expect(doings({ live: { ...live, healthy: false }, dirtyAt: NOW - 60_000 }, unread)).toEqual([]);
+  expect(actionsOf({ live: { ...live, healthy: false }, dirtyAt: NOW - 60_000 }, unread)).toEqual([]);
   const deleting = plan(desired({ live, deleting: true }), { ...idle, ...unread }, timeouts);
   expect(deleting).toEqual({ actions: [], wakeAt: NOW + 5_000 });
-  expect(doings({ live, deleting: true, type: "postgres" }, unread)).toEqual(["tear-down"]);
+  expect(actionsOf({ live, deleting: true, type: "postgres" }, unread)).toEqual(["tear-down"]);
   // What users ask for is read by whatever does it.
-  expect(doings({ live, active: active() }, unread)).toEqual(["admit-builds"]);
-  expect(doings({ live, active: active({ status: "built" }) }, unread)).toEqual(["apply"]);
+  expect(actionsOf({ live, active: active() }, unread)).toEqual(["admit-builds"]);
+  expect(actionsOf({ live, active: active({ status: "built" }) }, unread)).toEqual(["apply"]);
 });

@@ -1,5 +1,5 @@
 import type { Addon, AddonStatus } from "../addons/port.ts";
-import type { BuildOutput } from "../catalog/deletion-sql.ts";
+import type { BuildOutput } from "../projects/deletion-sql.ts";
 import type { RecordedStatus } from "../releases/sql.ts";
 import type { RuntimeStatus, Scale } from "../runtime/port.ts";
 import { type AddonType, isDeployable } from "../terms/services.ts";
@@ -29,6 +29,8 @@ export type Desired = {
   tier?: string | null;
   staged: boolean;
   deleting: boolean;
+  /** Whether it is stopped because nothing pays for it: it keeps its release, without replicas. */
+  suspended?: boolean;
   addonState?: string | null;
   /** Whether an addon's password has to be replaced. */
   rotating?: boolean;
@@ -86,7 +88,7 @@ export type Action =
   /** Removes what the runtime runs and is no release of the service. */
   | { do: "remove-stray" }
   | { do: "compare-variables" }
-  /** Scales the live release to the configured replicas and size. */
+  /** Scales the live release to the configured replicas and size, or to none while it is suspended. */
   | { do: "scale" }
   /** Rolls the live release, which users asked to restart. */
   | { do: "roll" }
@@ -201,7 +203,7 @@ function planRelease(desired: Desired, observed: Observed, timeouts: Timeouts): 
     return { actions: [{ do: "reapply-live" }] };
   const actions: Action[] = [];
   if (statusChanged(desired, runtime)) actions.push({ do: "record-status", status: runtime });
-  if (needsScaling(live, runtime)) actions.push({ do: "scale" });
+  if (needsScaling(desired, live, runtime)) actions.push({ do: "scale" });
   const current = runtime.version === live.version;
   const due = comparesAt(desired, current && isRollingOut(runtime), timeouts);
   if (due !== undefined && now >= due) return { actions: [...actions, { do: "compare-variables" }] };
@@ -242,14 +244,20 @@ function statusChanged({ recorded, live }: Desired, status: RuntimeStatus): bool
     status.message !== (recorded.message ?? undefined) ||
     status.serving?.version !== (recorded.serving ?? undefined) ||
     status.url !== (recorded.url ?? undefined) ||
+    (status.available !== undefined && status.available !== recorded.available) ||
     (healthy && !live?.healthy) ||
     hasUnrecordedUsage(status, recorded)
   );
 }
 
-function needsScaling(live: NonNullable<Desired["live"]>, { version, scale }: RuntimeStatus): boolean {
+function needsScaling(
+  { suspended }: Desired,
+  live: NonNullable<Desired["live"]>,
+  { version, scale }: RuntimeStatus,
+): boolean {
   if (version !== live.version || !live.scale || !scale) return false;
-  return scale.replicas !== live.scale.replicas || scale.size !== live.scale.size;
+  const replicas = suspended ? 0 : live.scale.replicas;
+  return scale.replicas !== replicas || scale.size !== live.scale.size;
 }
 
 /** Whether usage has not recorded all changes that were reported. */

@@ -20,7 +20,7 @@ export type ReconcileDeps = {
   stopping: AbortSignal;
 };
 
-/** More rounds than a service needs; after them the others get their turn. */
+/** More rounds than a service needs; after them the other services continue. */
 const ROUNDS = 10;
 const NEXT_TURN_MS = 1_000;
 

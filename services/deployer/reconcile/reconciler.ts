@@ -9,13 +9,13 @@ import type { AddonServers } from "../addons/port.ts";
 import type { Builder } from "../builder/port.ts";
 import { type AdmissionDeps, admitBuilds } from "../builds/admit-builds.ts";
 import { createBuilds } from "../builds/running-builds.ts";
-import { UPLOAD_SWEEP_MS } from "../deployments/archive-upload.ts";
+import { UPLOAD_SWEEP_MS } from "../deployments/accept/archive-upload.ts";
 import { expireAllArtifacts } from "../deployments/retention-sql.ts";
+import { startLeaseSession } from "../due/lease-session.ts";
+import { releaseAll } from "../due/sql.ts";
+import { startWorkQueue, type WorkQueue } from "../due/work-queue.ts";
 import { accountImages, type IsBuiltImage } from "../images/account-images.ts";
 import type { ImageDigests } from "../images/digests/resolve-digest.ts";
-import { startLeaseSession } from "../queue/lease-session.ts";
-import { releaseAll } from "../queue/sql.ts";
-import { startWorkQueue, type WorkQueue } from "../queue/work-queue.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { type Secrets, UPLOADS } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
@@ -48,7 +48,7 @@ export type ReconcilerDeps = {
  * Several processes share the work by leases on rows; one at a time works on a service. Notifications
  * and the watches of runtime and addon servers wake it; a periodic comparison finds what they missed.
  */
-export async function startReconciler(deps: ReconcilerDeps) {
+export async function startServiceReconciler(deps: ReconcilerDeps) {
   const { pool, runtime, store, addonServers, early, log } = deps;
   const owner = randomInt(1, 2 ** 31);
   const stopping = new AbortController();

@@ -1,7 +1,7 @@
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { AddonServers } from "../addons/port.ts";
-import { listDeletedEnvironments } from "../catalog/deletion-sql.ts";
+import { listDeletedEnvironments } from "../projects/deletion-sql.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { ADDON_TYPES } from "../terms/services.ts";
 import { recordHeartbeats } from "../usage/intervals.ts";

@@ -3,15 +3,15 @@ import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Addons } from "../addons/lifecycle.ts";
 import type { Builder } from "../builder/port.ts";
+import { markDiscarded } from "../deployments/transitions-sql.ts";
+import { releaseArtifact } from "../images/account-images.ts";
 import {
   type BuildOutput,
   listBuildOutputs,
   lockDeployments,
   pruneProject,
   removeService,
-} from "../catalog/deletion-sql.ts";
-import { markDiscarded } from "../deployments/transitions-sql.ts";
-import { releaseArtifact } from "../images/account-images.ts";
+} from "../projects/deletion-sql.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { archivePrefix } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";

@@ -2,18 +2,21 @@ import type { Logger } from "../../kit/log.ts";
 import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { whileLeased } from "./lease-lock.ts";
-import { findLiveRelease, type ReleaseRow } from "./sql.ts";
+import { findLiveRelease, type ReleaseRow, replicasOf } from "./sql.ts";
 
 export type AdjustDeps = { pool: Pool; runtime: Runtime; log: Logger; owner: number };
 
 /**
- * Brings the live release to its service's replicas and size, without a new release. Returns `false` when
+ * Brings the live release to its service's replicas and size, or to none while it is suspended, without a new release. Returns `false` when
  * nothing is live or another process has the service.
  */
 export async function scaleRelease(deps: AdjustDeps, serviceId: string): Promise<boolean> {
   const live = await findLiveRelease(deps.pool, serviceId);
   if (live) await deps.runtime.learnPlan?.(live.environmentId);
-  return adjustLive(deps, serviceId, async ({ version, config: { replicas = 1, size } }) => {
+  return adjustLive(deps, serviceId, async (row) => {
+    const { version, config } = row;
+    const { size } = config;
+    const replicas = replicasOf(row);
     await deps.runtime.scale(serviceId, version, { replicas, size });
     deps.log.info({ serviceId, version, replicas, size }, "scaled");
   });

@@ -1,5 +1,5 @@
 import { type Db, execute } from "../../kit/postgres/db.ts";
-import { notifyReconcilers } from "../queue/sql.ts";
+import { notifyReconcilers } from "../due/sql.ts";
 import { TIMEOUTS } from "../terms/timeouts.ts";
 
 const SCOPE_COLUMNS = { project: "project_id", environment: "environment_id", service: "id" };

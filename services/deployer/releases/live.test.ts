@@ -61,7 +61,7 @@ test("a changed configuration is pending until a deploy without an image runs th
   expect(service.pendingChanges).toBe(false);
 });
 
-test("a failed build tells its stage, and leaves what runs alone", async () => {
+test("a failed build reports its stage, and leaves what runs alone", async () => {
   const { path, url, ...acting } = await echoService(berth);
   await acting.deployArchive(path, await archiveOf({ "notes.txt": "nothing to run" }));
   const failed = await acting.until(path, 2, "failed");

@@ -39,9 +39,9 @@ export async function recordReleaseStatus(
       const event = { accountId, serviceId, version, at, firstHealthy: firstHealthy === true };
       await emit(tx, ReleaseRecoveredSchema, accountId, event);
     }
+    const warns = isUnhealthy(state) ? reason && reason !== "replica_ended" : reason === "not_answering";
+    if (warns) await addWarning(tx, serviceId, version, newNotice("rollout", code, status.message ?? code));
     if (!isUnhealthy(state)) return;
-    if (reason && reason !== "replica_ended")
-      await addWarning(tx, serviceId, version, newNotice("rollout", code, status.message ?? code));
     if (before.state !== state || before.reason !== (reason ?? null))
       await emit(tx, ReleaseUnhealthySchema, accountId, { accountId, serviceId, version, code, at });
   });

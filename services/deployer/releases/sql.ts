@@ -11,6 +11,7 @@ export type RecordedStatus = {
   reason?: string | null;
   message?: string | null;
   serving?: number | null;
+  available?: number | null;
   url?: string | null;
   /** The time of the last change that usage has recorded. */
   usageAt?: number | null;
@@ -46,8 +47,15 @@ export type ReleaseRow = {
   rolls: number;
   dirtyAt?: string;
   tier?: string;
+  /** Whether it is to have no replicas, because nothing pays for them. */
+  suspended: boolean;
   hasVariableWarnings: boolean;
 };
+
+/** Returns how many replicas a release is to have. */
+export function replicasOf({ suspended, config }: Pick<ReleaseRow, "suspended" | "config">): number {
+  return suspended ? 0 : (config.replicas ?? 1);
+}
 
 const RELEASE = `
   select s.id as "serviceId", s.account_id as "accountId", s.project_id as "projectId",
@@ -58,7 +66,7 @@ const RELEASE = `
     d.archive_ref as "archiveRef", d.archive_digest as "archiveDigest", ${epochMs("d.build_started_at")} as "buildStartedMs", s.fingerprint,
     s.variables_revision as revision, s.applied_revision as "appliedRevision", s.rolls, s.dirty_at::text as "dirtyAt",
     d.warnings @> '[{"stage": "resolve"}]' as "hasVariableWarnings",
-    (select a.tier from accounts a where a.id = s.account_id) as tier
+    (select a.tier from accounts a where a.id = s.account_id) as tier, s.suspended is not null as suspended
   from services s join environments e on e.id = s.environment_id join projects p on p.id = s.project_id
   join deployments d on d.service_id = s.id`;
 
@@ -208,7 +216,7 @@ export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
        select s.id, s.account_id, s.runtime_state, s.runtime_reason, s.unhealthy from services s
        join work w on w.service_id = s.id and w.lease_owner = $1 where s.id = $2 for no key update of s)
      update services s set runtime_state = $3, runtime_reason = $4, runtime_message = $5, serving_version = $6, url = $7,
-       unhealthy = $3 in ('degraded', 'crashed') or (before.unhealthy and $3 <> 'running')
+       available = $8, unhealthy = $3 in ('degraded', 'crashed') or (before.unhealthy and $3 <> 'running')
      from before where s.id = before.id
      returning before.account_id as "accountId", before.runtime_state as state, before.runtime_reason as reason,
        before.unhealthy`,
@@ -220,6 +228,7 @@ export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
       status.message,
       status.serving?.version,
       status.url,
+      status.available,
     ],
   );
 }

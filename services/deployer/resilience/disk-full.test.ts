@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { canMount, emptyDisk, fillDisk, onSmallDisk } from "../../kit/testing/small-disk.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import type { ServicePath } from "../catalog/services-sql.ts";
+import type { ServicePath } from "../projects/services-sql.ts";
 import { actAs, archiveOf, startTestPlatform, type TestPlatform, upload, visit } from "../testing/testing.ts";
 import {
   collectEvents,

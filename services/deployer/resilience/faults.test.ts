@@ -6,7 +6,7 @@ import { type Outcome, openProxy, type TcpProxy } from "../../kit/testing/proxy.
 import { refusal } from "../../kit/testing/refusal.ts";
 import { sample } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import type { ServicePath } from "../catalog/services-sql.ts";
+import type { ServicePath } from "../projects/services-sql.ts";
 import { actAs, archiveOf, startTestPlatform, type TestPlatform, visit } from "../testing/testing.ts";
 import {
   collectEvents,

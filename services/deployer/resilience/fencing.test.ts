@@ -12,13 +12,13 @@ import { serviceClient } from "../../kit/rpc/client.ts";
 import { eventually, testKeys } from "../../kit/testing/testing.ts";
 import { createAddons } from "../addons/lifecycle.ts";
 import { defaultBuildLimits } from "../builder/port.ts";
-import { mergeConfig } from "../catalog/service-config.ts";
-import { insertService, lockService, type ServicePath } from "../catalog/services-sql.ts";
-import { insertEnvironment, insertProject } from "../catalog/sql.ts";
 import { fields } from "../config.ts";
-import { accept } from "../deployments/accept.ts";
+import { accept } from "../deployments/accept/accept.ts";
 import { type Engine, startLocalEngine } from "../engine/local.ts";
-import { startReconciler } from "../reconcile/reconciler.ts";
+import { mergeConfig } from "../projects/service-config.ts";
+import { insertService, lockService, type ServicePath } from "../projects/services-sql.ts";
+import { insertEnvironment, insertProject } from "../projects/sql.ts";
+import { startServiceReconciler } from "../reconcile/reconciler.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { createSecrets, type Secrets } from "../secrets.ts";
 import { archiveOf, exampleApp, freePlan, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
@@ -83,7 +83,7 @@ function reconciler(applied: string[], resolve: ResolveVariables = openResolve) 
   const databaseUrl = platform.env.DATABASE_URL!;
   const deps = { ...engine, runtime, databaseUrl, pool, addons, secrets, log };
   const early = createEarlyVariables(resolve);
-  return startReconciler({ ...deps, early, entitlementsOf: freePlan, buildsAtOnce: 2 });
+  return startServiceReconciler({ ...deps, early, entitlementsOf: freePlan, buildsAtOnce: 2 });
 }
 
 /** Inserts a service with its project and environment. Returns its path and id. */

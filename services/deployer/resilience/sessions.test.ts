@@ -8,8 +8,8 @@ import { createPool, type Pool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
 import { openProxy, type TcpProxy } from "../../kit/testing/proxy.ts";
 import { testDatabase } from "../../kit/testing/testing.ts";
+import { startLeaseSession } from "../due/lease-session.ts";
 import { requireSingleInstance } from "../engine/single-instance.ts";
-import { startLeaseSession } from "../queue/lease-session.ts";
 
 const log = createLog("test", "silent");
 let database: Awaited<ReturnType<typeof testDatabase>>;

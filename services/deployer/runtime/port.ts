@@ -55,6 +55,8 @@ export type RuntimeReason =
   | "crash_loop"
   | "replica_ended"
   | "health_check_failed"
+  /** It runs without being available for longer than most apps take to start. */
+  | "not_answering"
   /** No node could pull the image. */
   | "image_pull_failed"
   /** The cluster cannot create or start it. */
@@ -70,6 +72,8 @@ export type RuntimeStatus = {
   healthySince?: string;
   /** The release that serves: an older one while a rollout is under way; absent when none does. */
   serving?: { version: number; revision: number };
+  /** How many replicas answer, also those of an older release while it is replaced. */
+  available?: number;
   /** How many times replicas of the applied release were restarted. */
   restarts: number;
   reason?: RuntimeReason;
@@ -159,7 +163,7 @@ export type Runtime = {
   roll(serviceId: string, version: number, rolls: number): Promise<void>;
   /**
    * Learns what the plan of the account allows in an environment now: to be called before `apply` and `scale`, and not in
-   * a transaction. Only where environments have walls.
+   * a transaction. Only where environments have limits of their own.
    */
   learnPlan?(environmentId: string): Promise<void>;
   /**

@@ -11,4 +11,8 @@ export type StoredConfig = {
   autoApply?: boolean;
   minReadySeconds?: number;
   dockerfile?: string;
+  rootDirectory?: string;
+  installCommand?: string;
+  buildCommand?: string;
+  outputDirectory?: string;
 };

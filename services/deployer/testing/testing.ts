@@ -26,9 +26,9 @@ import { freePort } from "../../kit/process/free-port.ts";
 import { programsDir } from "../../kit/process/program.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 import { clientAs, eventually, migratedDatabase, testKeys } from "../../kit/testing/testing.ts";
-import type { ServicePath } from "../catalog/services-sql.ts";
 import { fields } from "../config.ts";
 import { start } from "../main.ts";
+import type { ServicePath } from "../projects/services-sql.ts";
 import { startVariablesService } from "./variables-service.ts";
 
 /** Every account is on the free plan, without its quotas: of a deployer's environment, and for a reconciler alone. */

@@ -7,7 +7,7 @@ import { createLog } from "../../kit/log.ts";
 import { createPool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
 import { serve } from "../../kit/process/server.ts";
-import { unavailable } from "../../kit/rpc/errors.ts";
+import { unavailable } from "../../kit/rpc/refusals.ts";
 import { testKeys } from "../../kit/testing/testing.ts";
 
 type Variable = { name: string; value: string; sensitive?: boolean };

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import type { ReleaseVariables } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import type { ReleaseRow } from "../releases/sql.ts";
 import { createEarlyVariables } from "./early-variables.ts";
-import type { ResolvedVariables } from "./variables-client.ts";
 
 const service = { id: "svc", revision: 3, dirtyAt: "2026-01-01 00:00:00+00" };
 const row = { serviceId: "svc", deploymentId: "dep", revision: 3, dirtyAt: service.dirtyAt } as ReleaseRow;
@@ -9,7 +9,7 @@ const row = { serviceId: "svc", deploymentId: "dep", revision: 3, dirtyAt: servi
 /** Returns what asks for variables, which are numbered by their fingerprint. */
 function open() {
   let calls = 0;
-  const early = createEarlyVariables(async () => ({ fingerprint: `${++calls}` }) as ResolvedVariables);
+  const early = createEarlyVariables(async () => ({ fingerprint: `${++calls}` }) as ReleaseVariables);
   early.setApplies(true);
   return { early, calls: () => calls };
 }

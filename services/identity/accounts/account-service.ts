@@ -14,10 +14,10 @@ import { newId } from "../../kit/ids.ts";
 import { isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { capped } from "../../kit/rpc/caller-token.ts";
-import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
+import { conflict, invalid, notFound, refuse } from "../../kit/rpc/refusals.ts";
 import { listAuditEvents } from "../audit/sql.ts";
-import { authenticate, authenticateUnlimited, ended } from "../tokens/authenticate.ts";
+import { authenticate, authenticateUnlimited, tokenEnded } from "../tokens/authenticate.ts";
 import { deleteAccount, type Neighbours, requireDeletable } from "./delete-account.ts";
 import type { DescribePlan } from "./plan.ts";
 import * as sql from "./sql.ts";
@@ -27,16 +27,16 @@ type AccountDeps = {
   cursors: Cursors;
   now: () => number;
   describePlan: DescribePlan;
-  /** Waits a while for the audit records that services have sent. */
-  auditArrived: () => Promise<unknown>;
+  /** Waits, for a limited time, until the audit records that services have sent are stored. */
+  auditCaughtUp: () => Promise<unknown>;
 } & Neighbours;
 
-// The time of a record is taken just after its id; this covers any pause in between.
+// A record's time is read just after its id is made; this covers any pause in between.
 const ID_SLACK_MS = 60_000;
 
 /** Accounts, their members and their audit log (docs/identity.md#accounts). */
 export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountService> {
-  const { pool, cursors, now, describePlan, auditArrived } = deps;
+  const { pool, cursors, now, describePlan, auditCaughtUp } = deps;
   return {
     async createAccount(req, ctx) {
       const { userId } = await authenticateUnlimited(pool, ctx, now(), "create an account");
@@ -45,9 +45,9 @@ export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountSer
         const account = await sql.insertAccount(tx, { id: newId("acc"), handle, displayName });
         if (!account) throw handleTaken();
         const owner = { id: newId("mem"), accountId: account.id, userId, role: "owner" };
-        if ((await sql.insertMembership(tx, owner)) === 0) throw ended();
+        if ((await sql.insertMembership(tx, owner)) === 0) throw tokenEnded();
         await recordAccountCreated(tx, who(ctx), account, { userId, at: timestampFromMs(now()) });
-        return { ...account, ...describePlan(account.tier), myRole: "owner" };
+        return { ...account, ...describePlan(account), myRole: "owner" };
       });
     },
 
@@ -63,7 +63,7 @@ export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountSer
     async getAccount(req, ctx) {
       const account = await sql.findAccount(pool, req.accountId);
       if (!account) throw notFound("account");
-      return { ...account, ...describePlan(account.tier), myRole: who(ctx).caller.role };
+      return { ...account, ...describePlan(account), myRole: who(ctx).caller.role };
     },
 
     async updateAccount(req, ctx) {
@@ -83,7 +83,7 @@ export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountSer
           target: accountId,
           metadata,
         });
-        return { ...account, ...describePlan(account.tier), myRole: who(ctx).caller.role };
+        return { ...account, ...describePlan(account), myRole: who(ctx).caller.role };
       });
     },
 
@@ -100,14 +100,14 @@ export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountSer
       const { accountId } = req;
       return cursors.page(`members:${accountId}`, req, async (page) => {
         const found = await sql.listMembers(pool, accountId, page);
-        return found.map((member) => shownTo(ctx, member));
+        return found.map((member) => visibleTo(ctx, member));
       });
     },
 
     async getMember({ accountId, userId }, ctx) {
       const member = await sql.findMember(pool, accountId, userId);
       if (!member) throw notFound("member");
-      return shownTo(ctx, member);
+      return visibleTo(ctx, member);
     },
 
     async updateMember(req, ctx) {
@@ -162,8 +162,8 @@ export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountSer
         from: since && lowestAuditId(since.getTime() - ID_SLACK_MS),
         since,
       };
-      // A cursor is of one account and filter: with another, pages would leave out what neither shows.
-      if (!req.cursor) await auditArrived();
+      // A cursor is bound to its account and filter: with another filter, pages would skip records.
+      if (!req.cursor) await auditCaughtUp();
       const list = JSON.stringify(["audit", accountId, filter.action, filter.actor, since?.getTime()]);
       return cursors.page(list, req, (page) => listAuditEvents(pool, { ...filter, ...page }));
     },
@@ -195,8 +195,8 @@ function auditMember(
   return audit(tx, who(ctx), { service: "identity", accountId, action, target: userId, metadata });
 }
 
-/** Returns a member as the caller may see it: e-mails are for owners. */
-function shownTo(ctx: Parameters<typeof who>[0], member: sql.MemberRow) {
+/** Returns a member as the caller may see it: only owners see e-mails. */
+function visibleTo(ctx: Parameters<typeof who>[0], member: sql.MemberRow) {
   if (who(ctx).caller.role === "owner") return member;
   const { email: _, ...shown } = member;
   return shown;
@@ -215,7 +215,7 @@ function handleTaken() {
   return conflict("handle_taken", "Another account has this handle.");
 }
 
-// The time is the first 10 of an id's 26 characters; cut there, it sorts before every id of that time.
+// The time is the first 10 of an id's 26 characters; truncated there, it sorts before every id of that time.
 function lowestAuditId(ms: number): string {
   return newId("aud", Math.max(ms, 0)).slice(0, "aud_".length + 10);
 }

@@ -41,7 +41,7 @@ test.each(["ab", "a".repeat(40), "Acme", "-acme", "acme-", "ac me", "ac_me", ""]
   },
 );
 
-test("of many who want one handle at once, one gets it", async () => {
+test("of many requests for one handle at once, one gets it", async () => {
   const { accounts } = await it.as(it.ownerToken);
   const answers = await Promise.all(
     Array.from({ length: 8 }, () =>
@@ -68,7 +68,7 @@ test("handle and display name change, each alone, and a taken handle does not", 
   expect(await accounts.getAccount({ accountId })).toEqual(moved);
 });
 
-test("a change of nothing is refused", async () => {
+test("an empty change is refused", async () => {
   const { accounts } = await it.as(it.ownerToken, it.accountId);
   expect(await refused(accounts.updateAccount({ accountId: it.accountId }))).toBe(
     "422 validation_failed empty_patch",
@@ -151,7 +151,7 @@ test("a role in one account is none in another, and machines change nothing", as
     expect(await refused(call)).toBe("403 machine_actor_forbidden");
 });
 
-test("names that others see hold nothing that hides or turns text, wherever they are set", async () => {
+test("names that others see contain no invisible or bidirectional characters, wherever they are set", async () => {
   const { accounts, sessions } = await it.as(it.ownerToken);
   const inside = await it.as(it.ownerToken, it.accountId);
   const setting: Record<string, (text: string) => Promise<unknown>> = {

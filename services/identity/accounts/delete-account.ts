@@ -10,25 +10,25 @@ import {
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import type { Pool, Tx } from "../../kit/postgres/db.ts";
-import { conflict, notFound, unavailable } from "../../kit/rpc/errors.ts";
 import type { Who } from "../../kit/rpc/interceptor.ts";
-import { findBootstrap } from "../bootstrap/sql.ts";
-import { recordRevoked } from "../oauth/grants.ts";
-import { revokeGrantsIn } from "../oauth/sql.ts";
+import { conflict, notFound, unavailable } from "../../kit/rpc/refusals.ts";
+import { recordRevoked } from "../grants/lifecycle.ts";
+import { revokeGrantsIn } from "../grants/sql.ts";
+import { findBootstrap } from "../installation/sql.ts";
 import { revokeTokensOfAccount } from "../tokens/sql.ts";
 import * as sql from "./sql.ts";
 
-/** The services that know what an account has; undefined in an installation that does not say where they are. */
+/** The services that hold an account's resources and subscription; undefined where their URLs are not configured. */
 export type Neighbours = {
   deployer: Pick<Client<typeof Deployer>, "countResources"> | undefined;
   billing: Pick<Client<typeof Billing>, "findSubscription"> | undefined;
 };
 
-const ANSWER_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 
 /**
- * Throws 409 for an account that cannot be deleted as it is (docs/identity.md#deleting-an-account): the installation's
- * first one, one whose subscription runs, and any while its impact is not confirmed. Throws 503 when nobody can say.
+ * Throws 409 for an account that cannot be deleted (docs/identity.md#deleting-an-account): the installation's first one,
+ * one with an active subscription, and any whose impact is not confirmed. Throws 503 when a service does not answer.
  */
 export async function requireDeletable(
   { pool, deployer, billing }: Neighbours & { pool: Pool },
@@ -41,19 +41,19 @@ export async function requireDeletable(
       "The installation began with this account, whose owners operate it. It cannot be deleted.",
     );
   if (!deployer || !billing) throw unavailable();
-  const options = { timeoutMs: ANSWER_MS };
+  const options = { timeoutMs: TIMEOUT_MS };
   const [resources, { subscribed }, members] = await Promise.all([
     deployer.countResources({ accountId }, options),
     billing.findSubscription({ accountId }, options),
     sql.countMembers(pool, accountId),
   ]).catch((error) => {
-    // Away, or of a version before these questions.
+    // Unavailable, or of a version without these methods.
     throw error instanceof ConnectError ? unavailable() : error;
   });
   if (subscribed)
     throw conflict(
       "subscription_active",
-      `The account has a subscription. Cancel it first, at DELETE /accounts/${accountId}/subscription; one by the month runs to the end of its period.`,
+      `The account has a subscription. Cancel it first, at DELETE /accounts/${accountId}/subscription; a monthly one runs to the end of its period.`,
     );
   if (confirmed) return;
   const { projects, environments, services } = resources;
@@ -65,7 +65,7 @@ export async function requireDeletable(
   );
 }
 
-/** Deletes an account: from the commit on nobody is in it, and AccountDeleted has the other services follow. */
+/** Deletes an account: from the commit on it has no members, and AccountDeleted makes the other services follow. */
 export async function deleteAccount(tx: Tx, by: Who, accountId: string, now: Date): Promise<void> {
   const deleted = await sql.deleteAccount(tx, accountId, now);
   if (!deleted) throw notFound("account");

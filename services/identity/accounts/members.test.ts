@@ -16,7 +16,7 @@ const outcome = (call: Promise<unknown>) =>
     () => refused(call),
   );
 
-test("a role changes at once, and changing it to what it is does nothing", async () => {
+test("a role changes at once, and setting it to its current value does nothing", async () => {
   const accounts = await owned(it.accountId);
   const { userId, token } = await it.member("reader");
   const changed = await accounts.updateMember({ accountId: it.accountId, userId, role: "editor" });
@@ -38,7 +38,7 @@ test("a removed member has no access from that moment, and can be invited again"
   expect((await it.lookup(token)).memberships).toMatchObject([{ role: "reader" }]);
 });
 
-test("somebody who is no member is not found, also when they are one elsewhere", async () => {
+test("a user who is not a member is not found, even if a member of another account", async () => {
   const accounts = await owned(it.accountId);
   const { userId } = await it.member("reader", await it.account());
   for (const id of [userId, "usr_none"]) {
@@ -60,7 +60,7 @@ test("the last owner can neither be removed nor demoted, and a disabled second o
   await accounts.updateMember({ ...me, role: "editor" });
 });
 
-test("two owners who remove or demote each other at once leave one", async () => {
+test("of two owners who remove or demote each other at once, one remains", async () => {
   for (let round = 0; round < 15; round++) {
     const accountId = await it.account();
     const { userId, token } = await it.member("owner", accountId);

@@ -1,4 +1,5 @@
-import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { SuspensionChangedSchema, TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { type Handler, on } from "../../kit/events/handler.ts";
 import {
   createEntitlements,
@@ -8,25 +9,33 @@ import {
   requireTier,
 } from "../../kit/plans.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
-import { countMembers, findTier, setTier } from "./sql.ts";
+import { type AccountRow, countMembers, findTier, setSuspension, setTier } from "./sql.ts";
 
 export type DescribePlan = ReturnType<typeof createDescribePlan>;
 
-/** Returns what an account of a plan says about it: its name, and what it allows. What is not limited is left out. */
+/**
+ * Returns the function that describes the plan of an account: its name, what follows from one that ended, and its limits;
+ * what is unlimited is left out.
+ */
 export function createDescribePlan(config: Parameters<typeof createEntitlements>[0]) {
   const entitlementsOf = createEntitlements(config);
   const counted = (n: number) => (Number.isFinite(n) ? n : undefined);
-  return (tier: string | null) => {
+  return ({ tier, graceUntil, suspended }: Pick<AccountRow, "tier" | "graceUntil" | "suspended">) => {
     const { quotas, buildMs, volumes, buildsAtOnce, uploadBytes, historyDepth } = entitlementsOf(tier);
     const own = { uploadBytes, buildMinutes: buildMs / 60_000, historyDepth };
     const limits = { ...own, buildsAtOnce: counted(buildsAtOnce), addons: counted(volumes), ...quotas };
-    return { plan: { tier: planOf(config, tier) }, limits };
+    const plan = {
+      tier: planOf(config, tier),
+      ...(graceUntil && { graceUntil }),
+      ...(suspended && { suspended }),
+    };
+    return { plan, limits };
   };
 }
 
 /**
- * Throws 403 quota_exceeded with `limit` when the account's plan allows no further member. The caller holds the
- * account's lock.
+ * Throws 403 quota_exceeded with `limit` when the account's plan allows no more members. The caller holds the account's
+ * lock.
  */
 export async function requireSeat(tx: Tx, entitlementsOf: EntitlementsOf, accountId: string): Promise<void> {
   const { quotas } = entitlementsOf(await findTier(tx, accountId));
@@ -38,5 +47,9 @@ export async function requireSeat(tx: Tx, entitlementsOf: EntitlementsOf, accoun
 export const billingHandlers: Handler[] = [
   on(TierChangedSchema, async (tx, { accountId, tier, revision }) => {
     await setTier(tx, accountId, requireTier(tier), revision);
+  }),
+  on(SuspensionChangedSchema, async (tx, { accountId, reason, graceUntil, revision }) => {
+    const until = graceUntil && timestampDate(graceUntil);
+    await setSuspension(tx, accountId, { reason: reason || undefined, graceUntil: until, revision });
   }),
 ];

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
+import { timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { SuspensionChangedSchema, TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { holdCommits } from "../../kit/testing/hold-commits.ts";
@@ -50,7 +51,7 @@ const outcome = (call: Promise<unknown>) =>
   );
 
 describe("on the free plan", () => {
-  test("an account has one member, and its owner is told how to get more", async () => {
+  test("an account has one member, and the refusal says how to get more", async () => {
     const { accountId, invite, members } = await account();
     const second = await refusal(invite(someEmail()));
     expect(second).toMatchObject({ status: 403, code: "quota_exceeded", context: { limit: 1 } });
@@ -80,7 +81,7 @@ describe("on the free plan", () => {
     expect(await members()).toBe(3);
   });
 
-  test("members that a larger plan left stay, and nobody follows one who leaves before there is room", async () => {
+  test("members above the limit of a smaller plan stay, and those who leave are not replaced before there is room", async () => {
     const { accountId, accounts, invite, members } = await account("pro");
     const { userId } = await it.member("editor", accountId);
     const waiting = await it.member("reader");
@@ -95,7 +96,7 @@ describe("on the free plan", () => {
     expect(await refused(invitations.acceptInvitation({ invitationId }))).toBe(QUOTA);
   });
 
-  test("declining needs no place", async () => {
+  test("declining needs no free seat", async () => {
     const { accountId, invite } = await account("pro");
     const known = await it.member("reader");
     const { id: invitationId } = await invite(known.email);
@@ -104,7 +105,7 @@ describe("on the free plan", () => {
   });
 });
 
-test("of people who join at once while the last place is free, one does", async () => {
+test("of users who join at once while one seat is free, one does", async () => {
   const { accountId, invite } = await account("pro");
   const people = await Promise.all([1, 2, 3].map(() => it.member("reader")));
   const accept = await Promise.all(
@@ -160,4 +161,20 @@ test.each([
   await other.member("reader");
   await other.member("reader");
   await other.stop();
+});
+
+test("an account shows until when a grace period lasts and that it is suspended, by the newest report", async () => {
+  const { accountId, accounts } = await account("free");
+  const until = timestampFromMs(Date.UTC(2027, 0, 8));
+  const report = async (revision: bigint, reason: string, graceUntil?: typeof until) => {
+    const event = { accountId, reason, revision, ...(graceUntil && { graceUntil }) };
+    await emit(it.pool, SuspensionChangedSchema, accountId, event);
+    await changeTier(accountId, "free", 1n);
+    const { plan } = await accounts.getAccount({ accountId });
+    return [plan?.suspended, plan?.graceUntil && timestampDate(plan.graceUntil).toISOString()];
+  };
+  expect(await report(2n, "", until)).toEqual([undefined, "2027-01-08T00:00:00.000Z"]);
+  expect(await report(1n, "free_plan")).toEqual([undefined, "2027-01-08T00:00:00.000Z"]);
+  expect(await report(3n, "free_plan", until)).toEqual(["free_plan", "2027-01-08T00:00:00.000Z"]);
+  expect(await report(4n, "")).toEqual([undefined, undefined]);
 });

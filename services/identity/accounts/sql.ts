@@ -4,15 +4,17 @@ import type { Tier } from "../../kit/plans.ts";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
-type AccountRow = {
+export type AccountRow = {
   id: string;
   handle: string;
   displayName: string;
   createdAt: Timestamp;
-  /** Null when billing has said nothing about it. */
+  /** Null until billing has set it. */
   tier: string | null;
+  graceUntil: Timestamp | null;
+  suspended: string | null;
 };
-type MyAccountRow = Omit<AccountRow, "tier"> & { myRole: RoleName };
+type MyAccountRow = Omit<AccountRow, "tier" | "graceUntil" | "suspended"> & { myRole: RoleName };
 /** A member; `id` is the membership's, the sort key of the list. */
 export type MemberRow = {
   id: string;
@@ -23,9 +25,10 @@ export type MemberRow = {
   createdAt: Timestamp;
 };
 
-const ACCOUNT = `id, handle, display_name as "displayName", created_at as "createdAt", tier`;
+const ACCOUNT = `id, handle, display_name as "displayName", created_at as "createdAt", tier,
+  grace_until as "graceUntil", suspended`;
 
-/** Returns undefined when the handle is taken. */
+/** Inserts an account; returns undefined when the handle is taken. */
 export function insertAccount(db: Db, account: { id: string; handle: string; displayName: string }) {
   return one<AccountRow>(
     db,
@@ -45,7 +48,7 @@ export function findAccount(db: Db, id: string) {
   );
 }
 
-/** Throws the violation of `accounts_handle_key` when the handle is taken. */
+/** Changes handle and display name; throws the violation of `accounts_handle_key` when the handle is taken. */
 export function updateAccount(
   db: Db,
   id: string,
@@ -60,7 +63,7 @@ export function updateAccount(
   );
 }
 
-/** Lists the accounts of a user, newest first: only `accountId` if there is one, all if there is no limit. */
+/** Lists the accounts of a user, newest first; only `accountId` if it is given. */
 export function listAccountsByUser(
   db: Db,
   user: { userId: string; accountId: string | undefined },
@@ -77,12 +80,12 @@ export function listAccountsByUser(
   );
 }
 
-/** Makes other transactions that change owners of this account, or add members, wait until this one ends. */
+/** Locks an account until the transaction ends, against other changes of its owners and new members. */
 export function lockAccount(db: Db, id: string) {
   return execute(db, "account_lock", "select 1 from accounts where id = $1 for no key update", [id]);
 }
 
-/** Records the account's plan unless one of the same or a newer revision is recorded. */
+/** Sets the account's plan unless the same or a newer revision is set. */
 export function setTier(db: Db, accountId: string, tier: Tier, revision: bigint) {
   return execute(
     db,
@@ -93,7 +96,22 @@ export function setTier(db: Db, accountId: string, tier: Tier, revision: bigint)
   );
 }
 
-/** Returns the account's plan; null when billing has said nothing about it. */
+/** Records whether the account's services may run beyond the allowance, unless the same or a newer revision is recorded. */
+export function setSuspension(
+  db: Db,
+  accountId: string,
+  suspension: { reason: string | undefined; graceUntil: Date | undefined; revision: bigint },
+) {
+  return execute(
+    db,
+    "account_suspension_set",
+    `update accounts set suspended = $2, grace_until = $3, suspension_revision = $4
+     where id = $1 and suspension_revision < $4`,
+    [accountId, suspension.reason ?? null, suspension.graceUntil ?? null, suspension.revision],
+  );
+}
+
+/** Returns the account's plan; null until billing has set it. */
 export async function findTier(db: Db, accountId: string): Promise<string | null | undefined> {
   const text = "select tier from accounts where id = $1";
   return (await one<{ tier: string | null }>(db, "account_tier", text, [accountId]))?.tier;
@@ -104,7 +122,7 @@ export async function countMembers(db: Db, accountId: string): Promise<number> {
   return (await one<{ n: number }>(db, "members_count", text, [accountId]))!.n;
 }
 
-/** Returns 0 when the user is already a member, or user or account was deleted. The caller holds the account's lock. */
+/** Inserts a membership; returns 0 when it exists, or user or account is deleted. The caller holds the account's lock. */
 export function insertMembership(
   db: Db,
   member: { id: string; accountId: string; userId: string; role: string },
@@ -147,7 +165,7 @@ export function listMembers(db: Db, accountId: string, page: { before: string | 
   );
 }
 
-/** A user who can be told of something. */
+/** A user who can be notified. */
 export type RecipientRow = {
   userId: string;
   email: string;
@@ -180,7 +198,7 @@ export function listUserRecipients(db: Db, userIds: string[]) {
   );
 }
 
-/** Returns how many users other than this one own the account and can sign in. */
+/** Returns the number of other owners of the account who can sign in. */
 export async function countOtherOwners(db: Db, accountId: string, userId: string): Promise<number> {
   const row = await one<{ n: number }>(
     db,
@@ -208,7 +226,7 @@ export function deleteMembership(db: Db, accountId: string, userId: string) {
   ]);
 }
 
-/** Locks the accounts of a user as `lockAccount` does, in one order for all. Returns their ids. */
+/** Locks the accounts of a user like `lockAccount`, always in the same order. Returns their ids. */
 export async function lockAccountsOf(db: Db, userId: string): Promise<string[]> {
   const locked = await many<{ id: string }>(
     db,
@@ -220,8 +238,8 @@ export async function lockAccountsOf(db: Db, userId: string): Promise<string[]> 
   return locked.map(({ id }) => id);
 }
 
-/** Lists the accounts that nobody but this user owns and could sign in for, by handle. */
-export function listOwnedAlone(db: Db, userId: string) {
+/** Lists the accounts of which this user is the only owner who can sign in, by handle. */
+export function listSolelyOwned(db: Db, userId: string) {
   return many<{ id: string; handle: string }>(
     db,
     "accounts_owned_alone",
@@ -244,13 +262,13 @@ export function deleteMembershipsOf(db: Db, userId: string) {
   );
 }
 
-/** Returns the handle of an account, also of one that was deleted, which somebody else may have by now. */
+/** Returns the handle of an account; for a deleted one its former handle, which another account may have now. */
 export async function findHandle(db: Db, id: string): Promise<string | undefined> {
   const text = "select coalesce(former_handle, handle) as handle from accounts where id = $1";
   return (await one<{ handle: string }>(db, "account_handle", text, [id]))?.handle;
 }
 
-/** Deletes an account: its row stays, under its id alone. Returns undefined when it is deleted already. */
+/** Deletes an account: its row stays, with its id as handle. Returns undefined when it is already deleted. */
 export function deleteAccount(db: Db, id: string, now: Date) {
   return one<{ handle: string }>(
     db,
@@ -261,14 +279,14 @@ export function deleteAccount(db: Db, id: string, now: Date) {
   );
 }
 
-/** Deletes the memberships and invitations of an account. Returns who was a member. */
+/** Deletes the memberships and invitations of an account. Returns the ids of the former members. */
 export async function deleteMembershipsIn(db: Db, accountId: string): Promise<string[]> {
-  const gone = await many<{ userId: string }>(
+  const deleted = await many<{ userId: string }>(
     db,
     "account_delete_members",
     `with invited as (delete from invitations where account_id = $1)
      delete from memberships where account_id = $1 returning user_id as "userId"`,
     [accountId],
   );
-  return gone.map(({ userId }) => userId);
+  return deleted.map(({ userId }) => userId);
 }

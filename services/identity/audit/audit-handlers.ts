@@ -2,7 +2,7 @@ import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events
 import { type Handler, on } from "../../kit/events/handler.ts";
 import { insertAuditEvent } from "./sql.ts";
 
-/** Handlers of the events of every service: audit records are stored, once each. */
+/** Handlers that store the audit records of every service, once each. */
 export const auditHandlers: Handler[] = [
   on(AuditRecordedSchema, async (tx, record) => {
     await insertAuditEvent(tx, record);

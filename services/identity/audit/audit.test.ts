@@ -65,7 +65,7 @@ async function settled() {
   });
 }
 
-test("records of every service show in the account's audit log with all they say", async () => {
+test("records of every service are in the account's audit log, complete", async () => {
   const accountId = await it.account();
   const sent = [record(accountId, START), record(accountId, START + 1, { action: "deployment.create" })];
   await send("variables", sent[0]!);
@@ -104,7 +104,7 @@ test("a record under an event id that was handled already changes nothing", asyn
   expect(await log(accountId, 2)).toHaveLength(2);
 });
 
-test("a record that cannot be read does not hold up those after it", async () => {
+test("an unreadable record does not block those after it", async () => {
   const accountId = await it.account();
   const headers = natsHeaders();
   headers.set(EVENT_ID, newId("evt"));

@@ -3,7 +3,7 @@ import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import type { AuditRecorded } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { type Db, execute, many } from "../../kit/postgres/db.ts";
 
-/** Stores a record that a service sent. A record that is already stored stays as it is. */
+/** Stores a record that a service sent, unless it is already stored. */
 export function insertAuditEvent(db: Db, record: AuditRecorded) {
   const { actor } = record;
   return execute(
@@ -44,13 +44,13 @@ type AuditFilter = {
   before: string | undefined;
   action: string | undefined;
   actor: string | undefined;
-  /** Lowest id that can have been created at or after `since`; keeps the scan short. */
+  /** The lowest id that can have been created at or after `since`, which keeps the scan short. */
   from: string | undefined;
   since: Date | undefined;
   limit: number;
 };
 
-/** Lists audit records of an account, newest first. Each set of filters is a statement of its own, to have its own plan. */
+/** Lists audit records of an account, newest first. Each set of filters is a separate statement with its own plan. */
 export function listAuditEvents(db: Db, filter: AuditFilter) {
   const conditions: [name: string, sql: string, value: unknown][] = [
     ["before", "id <", filter.before],

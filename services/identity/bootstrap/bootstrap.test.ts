@@ -132,7 +132,7 @@ test("a changed token is added and its predecessor revoked", async () => {
   expect(await refused(first.lookup(one))).toBe(WRONG);
 });
 
-test("an old replica that starts again during a roll-over does not bring the old token back", async () => {
+test("an old replica that restarts during a roll-out does not restore the old token", async () => {
   const [one, two] = [makeToken("pat"), makeToken("pat")];
   await replica({ email: EMAIL, token: one });
   await replica({ email: EMAIL, token: two });
@@ -158,7 +158,7 @@ test("a bootstrap token that its owner revoked stays revoked, and the process st
   expect(await refused(second.lookup(token))).toBe(WRONG);
 });
 
-test("each start gives the bootstrap token another year, also when it had run out", async () => {
+test("each start extends the bootstrap token by a year, even an expired one", async () => {
   const token = makeToken("pat");
   const day = 24 * 3600_000;
   let ms = Date.now();
@@ -178,7 +178,7 @@ test("another e-mail later makes no second owner", async () => {
   await second.lookup(one);
 });
 
-test("a configuration that is only half there is refused by name and never by value", () => {
+test("an incomplete configuration is refused by name and never by value", () => {
   const half = (owner: Owner) => {
     try {
       firstOwnerOf(configOf(owner));
@@ -202,7 +202,7 @@ test("a configuration that is only half there is refused by name and never by va
   expect(half({ email: EMAIL, password: PASSWORD })).toBe("usable");
 });
 
-test("every e-mail gives handles that an account may have, all different", () => {
+test("every e-mail yields valid handles, all different", () => {
   const emails = fc
     .tuple(fc.string({ minLength: 1 }), fc.constant("@example.com"))
     .map((parts) => parts.join(""));

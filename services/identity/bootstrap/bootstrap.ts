@@ -6,22 +6,24 @@ import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Caller } from "../../kit/rpc/caller-token.ts";
 import { recordAccountCreated } from "../accounts/account-service.ts";
 import { insertAccount, insertMembership } from "../accounts/sql.ts";
-import type { FirstOwner } from "../config.ts";
+import * as sql from "../installation/sql.ts";
 import { hashPassword } from "../passwords/passwords.ts";
 import { DAY_MS } from "../tokens/authenticate.ts";
 import { issueToken, revokeToken } from "../tokens/lifecycle.ts";
 import { extendToken, findTokenByHash } from "../tokens/sql.ts";
 import { findUserByEmail, insertUser } from "../users/sql.ts";
-import * as sql from "./sql.ts";
+
+/** The first owner of the installation, as configured. */
+export type FirstOwner = { email: string; password?: string | undefined; token?: string | undefined };
 
 const TOKEN_DAYS = 365;
 const caller: Caller = { kind: "service", id: "identity", ip: "" };
 const by = { caller, requestId: "bootstrap" };
 
 /**
- * Creates the configured first owner: user, account, membership and token, once in the life of the database,
- * however many replicas start together. Later starts with the same e-mail only check the token: a new one is
- * added and its predecessor revoked, the same one is extended by 365 days, a revoked one stays revoked.
+ * Creates the configured first owner: user, account, membership and token, once per database, however many replicas
+ * start at the same time. Later starts with the same e-mail only check the token: a new one is added and its
+ * predecessor revoked, the same one is extended by 365 days, a revoked one stays revoked.
  */
 export async function bootstrap(pool: Pool, owner: FirstOwner, log: Logger, now: number): Promise<void> {
   const passwordHash = owner.password === undefined ? undefined : await hashPassword(owner.password);
@@ -61,7 +63,7 @@ async function createAccount(tx: Tx, email: string) {
   throw new Error("No handle is free");
 }
 
-/** Yields account handles for an e-mail, best first: its local part in the letters of a handle, then numbered. */
+/** Yields account handles for an e-mail, best first: its local part in the characters of a handle, then numbered. */
 export function* handlesFor(email: string): Generator<string> {
   const local = email
     .split("@")[0]!

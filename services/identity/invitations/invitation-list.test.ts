@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 import { refusal, refused } from "../../kit/testing/refusal.ts";
-import { windowKey } from "../sign-in/attempt-keys.ts";
+import { windowKey } from "../attempts/keys.ts";
 import { sweep } from "../sweep.ts";
 import { startIdentity, type TestIdentity } from "../testing.ts";
 
@@ -93,7 +93,7 @@ describe("the list of an account", () => {
     await (await owned(await it.account())).invite(someEmail());
   });
 
-  test("is cleared of invitations that were past for 30 days", async () => {
+  test("is cleared of invitations that expired 30 days ago", async () => {
     const accountId = await it.account();
     const { invite, listInvitations } = await owned(accountId);
     it.clock.ms += 2 * DAY;

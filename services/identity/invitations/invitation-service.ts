@@ -14,16 +14,15 @@ import { queueMail } from "../../kit/mail/mail.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Db, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
-import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
+import { conflict, invalid, notFound, refuse } from "../../kit/rpc/refusals.ts";
 import { requireSeat } from "../accounts/plan.ts";
 import { findAccount, findMemberByEmail, insertMembership, lockAccount } from "../accounts/sql.ts";
-import { findOperatorAccount } from "../bootstrap/sql.ts";
-import { type Links, newNonce } from "../mail/links.ts";
-import { invitationSeed } from "../mail/mail-contents.ts";
+import { windowKey } from "../attempts/keys.ts";
+import { countOrRefuse, countWithin } from "../attempts/limits.ts";
+import { findOperatorAccount } from "../installation/sql.ts";
+import { invitationSeed, type Links, newNonce } from "../links/links.ts";
 import { hashPassword, requireStrong } from "../passwords/passwords.ts";
-import { windowKey } from "../sign-in/attempt-keys.ts";
-import { countOrRefuse, countWithin } from "../sign-in/attempt-limits.ts";
 import { authenticate, authenticateUnlimited, DAY_MS } from "../tokens/authenticate.ts";
 import { revokeAllTokens } from "../tokens/lifecycle.ts";
 import { permits } from "../tokens/token-scope.ts";
@@ -35,18 +34,18 @@ type InvitationDeps = {
   cursors: Cursors;
   now: () => number;
   links: Links;
-  /** Whether mails are sent. If not, operators hand links over themselves. */
+  /** Whether mails are sent. If not, operators pass links on themselves. */
   mails: boolean;
   entitlementsOf: EntitlementsOf;
 };
 
 const INVITATION_DAYS = 7;
 const MAX_OPEN = 100;
-// Bounds how many people one user can have Berth mail to, and how many mails one mailbox gets.
+// Limits how many people one user can make Berth mail, and how many mails one mailbox receives.
 const PER_INVITER = { max: 200, seconds: 86_400 };
 const PER_RECIPIENT = { max: 10, seconds: 86_400 };
 
-/** Invitations, the only way into an account (docs/identity.md#invitations). */
+/** Invitations, the only way to become a member of an account (docs/identity.md#invitations). */
 export function invitationService(deps: InvitationDeps): ServiceImpl<typeof InvitationService> {
   const { pool, cursors, now, links, entitlementsOf } = deps;
   return {
@@ -208,7 +207,7 @@ async function requireQuota(tx: Tx, accountId: string, now: Date): Promise<void>
   throw refuse(403, "quota_exceeded", message, { context: { limit: MAX_OPEN } });
 }
 
-/** Returns the user of an e-mail whose owner opened the link: a new one, or one whom an owner created in advance. */
+/** Returns the user for an e-mail whose owner opened the link: a new one, or one that an owner created in advance. */
 async function createUser(
   tx: Tx,
   by: Who,
@@ -228,7 +227,7 @@ async function createUser(
   return known.id;
 }
 
-/** Adds the member that an invitation promised, and returns the account as the member sees it. */
+/** Adds the invited member, and returns the account as the member sees it. */
 async function addMember(
   tx: Tx,
   by: Who,

@@ -40,14 +40,14 @@ const mine = async (token: string) => (await it.as(token)).invitations;
 const join = (link: string | undefined, password = PASSWORD) =>
   it.visitor().invitations.joinByInvitation({ token: tokenIn(link), password });
 
-/** Somebody whom an older version made: an owner gave e-mail and first password. */
+/** Creates a user as an older version did: an owner chose e-mail and first password. */
 async function madeInAdvance() {
   const { token, userId, ...more } = await it.member("editor");
   await it.pool.query("update users set email_verified_at = null where id = $1", [userId]);
   return { token, userId, ...more };
 }
 
-describe("somebody new", () => {
+describe("a new user", () => {
   test("joins by the link with name and password of their own, and can sign in", async () => {
     const { invite } = await owned(it.accountId);
     const email = someEmail();
@@ -129,7 +129,7 @@ describe("somebody new", () => {
   });
 });
 
-describe("somebody known", () => {
+describe("an existing user", () => {
   test("sees the invitation, and is a member only after accepting", async () => {
     const { accountId, invite, email: inviter } = await foreign();
     const { email, token } = await it.member("reader");
@@ -146,7 +146,7 @@ describe("somebody known", () => {
     expect(await refused((await mine(token)).acceptInvitation({ invitationId: id }))).toBe("404 not_found");
   });
 
-  test("declines, and is asked no more until invited anew", async () => {
+  test("declines, and is not asked again until invited again", async () => {
     const { accountId, invite } = await foreign();
     const { email, token } = await it.member("reader");
     const { id } = await invite(email);
@@ -157,7 +157,7 @@ describe("somebody known", () => {
     expect((await (await mine(token)).listMyInvitations({})).data).toHaveLength(1);
   });
 
-  test("can neither accept nor decline what is somebody else's, withdrawn or past", async () => {
+  test("can neither accept nor decline an invitation that is another user's, withdrawn or expired", async () => {
     const { invite } = await foreign();
     const [ada, bob] = [await it.member("reader"), await it.member("reader")];
     const { id } = await invite(ada.email);
@@ -202,7 +202,7 @@ describe("what an inviter learns", () => {
     }
   });
 
-  test("only an operator gets the link, by a token that reaches as far", async () => {
+  test("only an operator gets the link, with a token that also covers the first account", async () => {
     expect((await (await foreign()).invite(someEmail())).link).toBeUndefined();
     const elsewhere = await it.account();
     expect((await (await owned(elsewhere)).invite(someEmail())).link).toBeDefined();
@@ -219,7 +219,7 @@ describe("what an inviter learns", () => {
     expect(byOperator.link).toBeDefined();
   });
 
-  test("who is a member, and who is invited, is refused by name", async () => {
+  test("inviting a member, or an invited e-mail, is refused with its own reason", async () => {
     const { invite } = await owned(it.accountId);
     const { email } = await it.member("reader");
     expect(await refused(invite(email))).toBe("409 already_member");
@@ -246,7 +246,7 @@ describe("what an inviter learns", () => {
     expect(answers.sort()).toEqual([...Array(5).fill("409 already_invited"), "invited"]);
   });
 
-  test("an invitation that is past makes room for another, with its own role", async () => {
+  test("an expired invitation makes room for another, with its own role", async () => {
     const { invite } = await owned(it.accountId);
     const email = someEmail();
     const first = await invite(email);
@@ -257,8 +257,8 @@ describe("what an inviter learns", () => {
   });
 });
 
-describe("a user whom somebody made in advance", () => {
-  test("goes on with what they have, but neither sees nor accepts invitations to the e-mail", async () => {
+describe("a user created in advance", () => {
+  test("keeps access, but neither sees nor accepts invitations to the e-mail", async () => {
     const { email, token } = await madeInAdvance();
     expect(await (await it.as(token)).sessions.getMe({})).toMatchObject({ emailVerified: false });
     const { invite } = await foreign();
@@ -268,7 +268,7 @@ describe("a user whom somebody made in advance", () => {
     expect((await it.lookup(token)).memberships).toHaveLength(1);
   });
 
-  test("belongs to who opens the link: the password, sessions and tokens of before are gone", async () => {
+  test("belongs to whoever opens the link: earlier password, sessions and tokens are invalid", async () => {
     const { email, token, password, userId } = await madeInAdvance();
     const pat = await (await it.as(token)).sessions.createToken({ name: "kept" });
     const { invite } = await owned(await it.account());
@@ -286,7 +286,7 @@ describe("a user whom somebody made in advance", () => {
   });
 });
 
-test("neither a link nor what opens it is stored in the clear", async () => {
+test("neither a link nor its token is stored in the clear", async () => {
   const { link } = await (await owned(it.accountId)).invite(someEmail());
   const token = tokenIn(link);
   const { rows } = await it.pool.query("select i::text as line from invitations i");

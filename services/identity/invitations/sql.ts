@@ -1,4 +1,4 @@
-// Statements on invitations, which are stored until they are answered, withdrawn or long expired.
+// Statements on invitations, which are stored until they are answered, withdrawn, or expired for 30 days.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
@@ -25,7 +25,7 @@ type NewInvitation = {
   expiresAt: Date;
 };
 
-/** Returns undefined when the e-mail has a valid invitation to this account. */
+/** Inserts an invitation; returns undefined when the e-mail has a valid one to this account. */
 export function insertInvitation(db: Db, invitation: NewInvitation) {
   return one<{ id: string }>(
     db,
@@ -73,7 +73,7 @@ export function listInvitations(
   );
 }
 
-/** Returns how many invitations of an account are still valid. */
+/** Returns the number of valid invitations of an account. */
 export async function countOpenInvitations(db: Db, accountId: string, now: Date): Promise<number> {
   const text = "select count(*) as n from invitations where account_id = $1 and expires_at > $2";
   return (await one<{ n: number }>(db, "invitations_count_open", text, [accountId, now]))!.n;
@@ -98,7 +98,7 @@ export function deleteInvitation(db: Db, accountId: string, id: string) {
   return one<{ email: string; role: RoleName }>(db, "invitation_delete", text, [accountId, id]);
 }
 
-/** Returns what the mail of an invitation says; undefined when it was answered, withdrawn or has expired. */
+/** Returns the data of an invitation's mail; undefined when it was answered, withdrawn or has expired. */
 export function findInvitationForMail(db: Db, id: string, now: Date) {
   return one<{
     nonce: string;
@@ -149,7 +149,7 @@ export function listInvitationsToUser(
   );
 }
 
-/** Returns the invitation of a valid link, and whether its e-mail certainly has a user. */
+/** Returns the invitation of a valid link, and whether its e-mail has a user who can sign in or is verified. */
 export function findInvitationByLink(db: Db, hash: Buffer, now: Date) {
   return one<MyInvitationRow & { email: string; known: boolean }>(
     db,

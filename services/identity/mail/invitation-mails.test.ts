@@ -31,7 +31,7 @@ describe("an invitation", () => {
     expect((await mailed.joinBy(await mailed.linkTo(email))).user).toMatchObject({ email });
   });
 
-  test("mails a known e-mail the same words as an unknown one", async () => {
+  test("has the same text for a known e-mail as for an unknown one", async () => {
     const { email } = await mailed.person();
     const accountId = await it.account();
     const other = someEmail();
@@ -42,7 +42,7 @@ describe("an invitation", () => {
     expect(texts[0]).toBe(texts[1]);
   });
 
-  test("that is sent again has a new link, and the one before works no more", async () => {
+  test("that is resent has a new link, and the old one no longer works", async () => {
     const email = someEmail();
     const { id } = await mailed.invite(email);
     const first = await mailed.linkTo(email);
@@ -67,7 +67,7 @@ describe("an invitation", () => {
     expect(mail.raw).not.toContain("evil.example.com");
   });
 
-  test("fills nobody's mailbox: 10 mails a day to one e-mail, whoever invites", async () => {
+  test("cannot flood a mailbox: 10 mails a day to one e-mail, whoever invites", async () => {
     const email = someEmail();
     for (let i = 0; i < 12; i++) {
       const { status } = await mailed.invite(email, await it.account());

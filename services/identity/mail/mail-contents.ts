@@ -3,15 +3,15 @@ import { toContent } from "../../kit/mail/layout.ts";
 import { type Mail, type MailContent, oneLine } from "../../kit/mail/mail.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { findInvitationForMail } from "../invitations/sql.ts";
+import { invitationSeed, type Links } from "../links/links.ts";
 import { upsertReset } from "../passwords/sql.ts";
 import { findCredentials } from "../users/sql.ts";
-import type { Links } from "./links.ts";
 
 const RESET_SECONDS = 3600;
 
 type Deps = { pool: Pool; links: Links; now: () => number };
 
-/** Returns the function that composes identity's mails when they are sent. Their links exist only from then on. */
+/** Returns the function that composes identity's mails when they are sent. */
 export function createMailContents(deps: Deps): (mail: Mail) => Promise<MailContent | undefined> {
   return async (mail) => {
     if (mail.kind === "invitation") return invitation(deps, mail);
@@ -20,10 +20,7 @@ export function createMailContents(deps: Deps): (mail: Mail) => Promise<MailCont
   };
 }
 
-/** Returns the seed of an invitation's link. */
-export const invitationSeed = (id: string, nonce: string) => `${id}\n${nonce}`;
-
-// An account is named by its handle: a display name can be made to read like a link.
+// Names the account by its handle: a display name could be made to look like a link.
 async function invitation({ pool, links, now }: Deps, mail: Mail): Promise<MailContent | undefined> {
   const id = mail.data.invitationId!;
   const found = await findInvitationForMail(pool, id, new Date(now()));
@@ -39,14 +36,14 @@ async function invitation({ pool, links, now }: Deps, mail: Mail): Promise<MailC
       sections: [
         { items: [{ text: invites }, { text: `To accept, open this link. It works once, until ${until}.` }] },
       ],
-      link: { label: "Accept the invitation", url: link },
+      links: [{ label: "Accept the invitation", url: link }],
       footer: ["If you did not expect this invitation, ignore this mail: nothing will happen."],
     },
     links.origin,
   );
 }
 
-// Nothing is sent to an e-mail without a user: who requested the reset cannot tell the difference.
+// Nothing is sent to an e-mail without a user, and the answer to the request is the same.
 async function passwordReset({ pool, links, now }: Deps, mail: Mail): Promise<MailContent | undefined> {
   if (mail.ageSeconds > RESET_SECONDS) return undefined;
   const user = await findCredentials(pool, mail.address);
@@ -61,7 +58,7 @@ async function passwordReset({ pool, links, now }: Deps, mail: Mail): Promise<Ma
     {
       subject: "Set a new password",
       sections: [{ items: [{ text: asked }, { text: how }] }],
-      link: { label: "Set a new password", url },
+      links: [{ label: "Set a new password", url }],
       footer: ["If this was not you, ignore this mail: your password stays as it is."],
     },
     links.origin,

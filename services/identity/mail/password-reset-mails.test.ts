@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { windowKey } from "../sign-in/attempt-keys.ts";
+import { windowKey } from "../attempts/keys.ts";
 import { tokenIn } from "../testing.ts";
 import { FIRST_PASSWORD, type MailedIdentity, someEmail, startMailedIdentity } from "./testing.ts";
 
@@ -38,7 +38,7 @@ describe("a password reset", () => {
     expect(await refused(reset(link, "a-third-password-now"))).toBe(EXPIRED);
   });
 
-  test("answers the same of an e-mail that nobody has, and mails nothing", async () => {
+  test("has the same answer for an e-mail without a user, and mails nothing", async () => {
     const [{ email }, nobody] = [await mailed.person(), someEmail()];
     expect(await mailed.askReset(nobody)).toEqual(await mailed.askReset(email));
     await mailed.mailTo(email, 2);
@@ -73,7 +73,7 @@ describe("a password reset", () => {
     expect(mailed.box.for(email)).toHaveLength(4);
   });
 
-  test("of a disabled user is not mailed, and one on its way is refused", async () => {
+  test("of a disabled user is not mailed, and one already mailed is refused", async () => {
     const { email, userId } = await mailed.person();
     await mailed.askReset(email);
     const link = await mailed.linkTo(email, 2);
@@ -84,7 +84,7 @@ describe("a password reset", () => {
     expect(mailed.box.for(email)).toHaveLength(2);
   });
 
-  test("lets in who was shut out by others' guesses", async () => {
+  test("admits a user who was locked out by others' guesses", async () => {
     const { email } = await mailed.person();
     const here = "203.0.113.99";
     const now = new Date(it.clock.ms);
@@ -101,7 +101,7 @@ describe("a password reset", () => {
     await signIn();
   });
 
-  test("proves the e-mail of a user who was made in advance, and ends what was in other hands", async () => {
+  test("verifies the e-mail of a user created in advance, and ends earlier sessions and tokens", async () => {
     const { email, userId } = await mailed.person();
     await it.pool.query("update users set email_verified_at = null where id = $1", [userId]);
     const { token } = await it.anonymous().signIn({ email, password: FIRST_PASSWORD });

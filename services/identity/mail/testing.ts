@@ -3,14 +3,14 @@ import { secretLinkIn, startMailbox } from "../../kit/testing/smtp-server.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startIdentity, tokenIn } from "../testing.ts";
 
-/** The password of everybody who joined by a mail. */
+/** The password of users who joined by a mail. */
 export const FIRST_PASSWORD = "a-long-first-password";
 
 export const someEmail = () => `${randomBytes(6).toString("hex")}@example.com`;
 
 export type MailedIdentity = Awaited<ReturnType<typeof startMailedIdentity>>;
 
-/** An identity that sends its mails to a mailbox, and what tests of mails ask of both. */
+/** Starts an identity that sends its mails to a mailbox, with helpers for both. */
 export async function startMailedIdentity() {
   const box = await startMailbox();
   const it = await startIdentity({
@@ -35,10 +35,10 @@ export async function startMailedIdentity() {
 
   return {
     ...{ box, it, mailTo, linkTo, invite, joinBy },
-    /** Everything queued has been sent or dropped. */
+    /** Waits until everything queued has been sent or dropped. */
     settled: () =>
       eventually("no mail waits", async () => (await it.pool.query("select 1 from mails")).rowCount === 0),
-    /** Somebody who joined by the link of a mail. */
+    /** Creates a user who joined by the link in a mail. */
     async person() {
       const email = someEmail();
       await invite(email);

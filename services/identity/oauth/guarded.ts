@@ -1,8 +1,8 @@
-import { refuse } from "../../kit/rpc/errors.ts";
+import { refuse } from "../../kit/rpc/refusals.ts";
 import { providerFailures } from "./metrics.ts";
 import { type IdentityProvider, ProviderUnavailable } from "./port.ts";
 
-/** Returns the provider with its failures as refusals: 502 identity_provider_unavailable. */
+/** Wraps a provider so that its failures become refusals: 502 identity_provider_unavailable. */
 export function guarded(provider: IdentityProvider): IdentityProvider {
   return new Proxy(provider, {
     get(target, name: keyof IdentityProvider) {

@@ -1,8 +1,9 @@
 import type Provider from "oidc-provider";
 import type { KoaContextWithOIDC } from "oidc-provider";
 import { Counter } from "prom-client";
+import { DEVICE_GRANT } from "./scopes.ts";
 
-/** What users decided when a client asked for access: the role they gave it, or that they denied. */
+/** The decisions of users on consent requests: the granted role, or denied. */
 export const consents = new Counter({
   name: "berth_oauth_consents_total",
   help: "Consents by the role that was granted, or denied",
@@ -27,11 +28,17 @@ export const providerFailures = new Counter({
   labelNames: ["method"],
 });
 
-/** Counts requests at a provider's token endpoint; what a client may write freely is no label. */
+const GRANT_TYPES = new Map([
+  ["authorization_code", "authorization_code"],
+  ["refresh_token", "refresh_token"],
+  [DEVICE_GRANT, "device_code"],
+]);
+
+/** Counts requests at a provider's token endpoint. Values that clients choose freely are never labels. */
 export function countTokenRequests(provider: Provider): void {
   const count = ({ oidc }: KoaContextWithOIDC, result: string) => {
-    const asked = String(oidc.params?.grant_type);
-    const grantType = /^(authorization_code|refresh_token)$/.test(asked) ? asked : "other";
+    const requested = String(oidc.params?.grant_type);
+    const grantType = GRANT_TYPES.get(requested) ?? "other";
     tokenRequests.inc({ grant_type: grantType, result });
   };
   provider.on("grant.success", (ctx) => count(ctx, "issued"));

@@ -1,14 +1,14 @@
 import type { Pool } from "../../kit/postgres/db.ts";
-import { invalid } from "../../kit/rpc/errors.ts";
-import { windowKey } from "../sign-in/attempt-keys.ts";
-import { countOrRefuse, PER_NETWORK } from "../sign-in/attempt-limits.ts";
-import { ended } from "../tokens/authenticate.ts";
+import { invalid } from "../../kit/rpc/refusals.ts";
+import { windowKey } from "../attempts/keys.ts";
+import { countOrRefuse, PER_NETWORK } from "../attempts/limits.ts";
+import { tokenEnded } from "../tokens/authenticate.ts";
 import { findCredentials, findUser } from "../users/sql.ts";
 import type { PasswordCheck } from "./passwords.ts";
 
 /**
- * Has a signed-in user confirm something with the password. Returns its hash, and the key under which this try was
- * counted: to be cleared when what follows succeeds. Throws 422 wrong_password, and 429 after ten tries in 15 minutes.
+ * Checks the password of a signed-in user. Returns its hash, and the key under which this attempt was counted, to be
+ * cleared once the confirmed change succeeds. Throws 422 wrong_password, and 429 after ten attempts in 15 minutes.
  */
 export async function checkPassword(
   { pool, passwords, now }: { pool: Pool; passwords: PasswordCheck; now: () => number },
@@ -20,7 +20,7 @@ export async function checkPassword(
   await countOrRefuse(pool, key, PER_NETWORK, new Date(now()), message);
   const user = await findUser(pool, userId);
   const found = user && (await findCredentials(pool, user.email));
-  if (!found) throw ended();
+  if (!found) throw tokenEnded();
   const matches = await passwords(found.passwordHash ?? undefined, password);
   if (!matches) throw invalid(path, "wrong_password", "This is not the current password.");
   return { key, passwordHash: found.passwordHash! };

@@ -42,7 +42,7 @@ describe("changing the password", () => {
     await signIn(email, password);
   });
 
-  test("is closed after 10 wrong guesses in 15 minutes, from wherever they come", async () => {
+  test("is blocked after 10 wrong guesses in 15 minutes, from any address", async () => {
     const { password, token } = await it.member("reader");
     for (let i = 0; i < 10; i++) {
       const { passwords } = await it.as(token, undefined, `198.51.100.${i}`);
@@ -54,7 +54,7 @@ describe("changing the password", () => {
     await passwords.changePassword({ current: password, new: NEW });
   });
 
-  test("of two who change it at once, one does", async () => {
+  test("of two concurrent changes, one succeeds", async () => {
     const { password, token, email } = await it.member("reader");
     const { passwords } = await it.as(token);
     const candidates = ["the-first-new-password", "the-other-new-password"];
@@ -72,7 +72,7 @@ describe("changing the password", () => {
   });
 });
 
-test("an installation without mail says that it cannot mail a link, of every e-mail", async () => {
+test("an installation without mail says that it cannot mail a link, for every e-mail", async () => {
   const { email } = await it.member("reader");
   for (const each of [email, "nobody@example.com"])
     expect(await refused(it.visitor().passwords.requestPasswordReset({ email: each }))).toBe(

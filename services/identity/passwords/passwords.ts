@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { hash, verify } from "@node-rs/argon2";
-import { invalid } from "../../kit/rpc/errors.ts";
+import { invalid } from "../../kit/rpc/refusals.ts";
 
 // argon2id (the library's default algorithm) with the parameters of docs/identity.md#passwords.
 const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 const MIN_LENGTH = 12;
 
-/** Whether a password is shorter than 12 characters. */
+/** Returns whether a password is shorter than 12 characters. */
 export function isWeak(password: string): boolean {
   return [...normalize(password)].length < MIN_LENGTH;
 }
@@ -24,8 +24,8 @@ export function hashPassword(password: string): Promise<string> {
 export type PasswordCheck = (stored: string | undefined, password: string) => Promise<boolean>;
 
 /**
- * Returns a check that takes equally long whether there is a stored hash or not, so that its time does not
- * reveal which e-mails have a user.
+ * Returns a check that takes equally long with and without a stored hash, so that its duration does not reveal which
+ * e-mails have a user.
  */
 export async function createPasswordCheck(): Promise<PasswordCheck> {
   const dummyHash = await hashPassword(randomBytes(24).toString("hex"));
@@ -35,7 +35,7 @@ export async function createPasswordCheck(): Promise<PasswordCheck> {
   };
 }
 
-// Keyboards compose accents differently; the same characters are the same password.
+// Keyboards compose accents differently; equal characters must be the same password.
 function normalize(password: string): string {
   return password.normalize("NFKC");
 }

@@ -1,7 +1,7 @@
-// Statements on links that reset a password.
+// Statements on password resets.
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
 
-/** Stores a link that resets a password, or extends it. Returns 0 when it was used. */
+/** Stores a password reset, or extends it. Returns 0 when it was used. */
 export function upsertReset(db: Db, reset: { id: string; userId: string; hash: Buffer; expiresAt: Date }) {
   return execute(
     db,
@@ -19,7 +19,7 @@ export function findReset(db: Db, hash: Buffer, now: Date) {
   return one<{ id: string }>(db, "reset_find", text, [hash, now]);
 }
 
-/** Uses up a link, and with it all others of its user. Returns undefined when it is no longer valid. */
+/** Uses a password reset, which also invalidates all others of its user. Returns undefined when it is not valid. */
 export function consumeReset(db: Db, hash: Buffer, now: Date) {
   return one<{ userId: string }>(
     db,
@@ -36,7 +36,12 @@ export function consumeReset(db: Db, hash: Buffer, now: Date) {
   );
 }
 
-/** Deletes links a day after they expired. */
+/** Deletes the password resets of a user. */
+export function deletePasswordResets(db: Db, userId: string) {
+  return execute(db, "user_delete_resets", "delete from password_resets where user_id = $1", [userId]);
+}
+
+/** Deletes password resets a day after they expired. */
 export function deleteExpiredResets(db: Db, now: Date) {
   const text = "delete from password_resets where expires_at < $1::timestamptz - interval '1 day'";
   return execute(db, "resets_delete_expired", text, [now]);

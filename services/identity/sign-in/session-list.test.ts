@@ -14,7 +14,7 @@ afterAll(() => it.stop());
 const signIn = (email: string, password: string, ip?: string) => it.anonymous(ip).signIn({ email, password });
 
 describe("the sessions of a user", () => {
-  test("are listed newest first, page by page, with the one that asks marked, until they end", async () => {
+  test("are listed newest first, page by page, with the current one marked, until they end", async () => {
     const { email, password, token } = await it.member("reader");
     await signIn(email, password, "198.51.100.3");
     await signIn(email, password, "198.51.100.4");

@@ -11,9 +11,12 @@ import { createKeyedMutex } from "../../kit/keyed-mutex.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { capped, type RoleName } from "../../kit/rpc/caller-token.ts";
-import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
+import { conflict, invalid, notFound, refuse } from "../../kit/rpc/refusals.ts";
 import { findMember, listAccountsByUser } from "../accounts/sql.ts";
+import { attemptKey } from "../attempts/keys.ts";
+import { type Attempt, admitSignIn, completeSignIn, isFromKnownNetwork } from "../attempts/limits.ts";
+import { clearAttempts } from "../attempts/sql.ts";
 import { checkPassword } from "../passwords/check-password.ts";
 import type { PasswordCheck } from "../passwords/passwords.ts";
 import {
@@ -26,11 +29,8 @@ import {
 import { issueToken, revokeToken } from "../tokens/lifecycle.ts";
 import * as sql from "../tokens/sql.ts";
 import { permits, type TokenScope } from "../tokens/token-scope.ts";
-import { deleteUser } from "../users/delete-user.ts";
 import { findCredentials, findUser, markSignedIn, renameUser, type UserRow } from "../users/sql.ts";
-import { attemptKey } from "./attempt-keys.ts";
-import { type Attempt, admitSignIn, completeSignIn, isFromKnownNetwork } from "./attempt-limits.ts";
-import { clearAttempts } from "./sql.ts";
+import { deleteUser } from "./delete-user.ts";
 
 type SessionDeps = { pool: Pool; cursors: Cursors; now: () => number; passwords: PasswordCheck };
 
@@ -42,7 +42,7 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
   const { pool, cursors, now, passwords } = deps;
   const attempts = createKeyedMutex();
 
-  /** Returns a user with the accounts that a token of this scope reaches. */
+  /** Returns a user with the accounts within a token's scope. */
   async function meOf(userId: string, scope: TokenScope) {
     const user = await findUser(pool, userId);
     const mine = { userId, accountId: scope.accountId ?? undefined };
@@ -201,7 +201,7 @@ async function openSession({ pool, now }: SessionDeps, by: Who, user: UserRow, a
   });
 }
 
-// The e-mail as typed stays out: people type their password there by mistake.
+// The typed e-mail is not recorded: people type their password there by mistake.
 async function auditFailure(pool: Pool, by: Who, userId: string | undefined): Promise<void> {
   await audit(pool, by, {
     service: "identity",

@@ -7,9 +7,9 @@ import { hashToken, makeToken, parseToken } from "../../kit/bearer-token.ts";
 import type { Caller } from "../../kit/rpc/caller-token.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs } from "../../kit/testing/testing.ts";
+import { attemptKey } from "../attempts/keys.ts";
 import { sweep } from "../sweep.ts";
 import { OWNER_PASSWORD, startIdentity, type TestIdentity } from "../testing.ts";
-import { attemptKey } from "./attempt-keys.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -34,7 +34,7 @@ test("signing in returns a session token that says who its user is and ends afte
   expect(record.memberships).toMatchObject([{ accountId: it.accountId, role: "owner" }]);
 });
 
-test("an e-mail signs in whatever its case, and with blanks around it", async () => {
+test("an e-mail signs in in any case, and with blanks around it", async () => {
   const { token, user } = await signIn("  Owner@EXAMPLE.com ", OWNER_PASSWORD);
   expect(user).toMatchObject({ id: it.ownerId, email: "owner@example.com" });
   expect((await it.lookup(token)).userId).toBe(it.ownerId);
@@ -69,7 +69,7 @@ test("a user who was made without a password cannot sign in with any", async () 
   expect(await refused(signIn("x@example.com", "any-password-at-all"))).toBe(WRONG);
 });
 
-test("one user may sign in from many places at once", async () => {
+test("one user may have many sessions at once", async () => {
   const { email, password } = await it.member("reader");
   const sessions = await Promise.all(Array.from({ length: 25 }, () => signIn(email, password)));
   expect(new Set(sessions.map((session) => session.token)).size).toBe(25);
@@ -106,7 +106,7 @@ test("a session ends 7 days after signing in, however much it is used", async ()
   expect(await refused(it.lookup(token))).toBe(WRONG);
 });
 
-test("the use of a token is noted once a minute at most", async () => {
+test("the use of a token is recorded once a minute at most", async () => {
   const { token } = await signIn("owner@example.com", OWNER_PASSWORD);
   const lastUsed = async () => {
     const text = "select last_used_at as at from tokens where hash = $1";
@@ -139,7 +139,7 @@ test("signing out with a personal token is a conflict and leaves the token", asy
   await it.lookup(it.ownerToken);
 });
 
-test("nobody but a service may ask who a token is", async () => {
+test("only services may look up the user of a token", async () => {
   const ask = { tokenHash: hashToken(it.ownerToken) };
   const { caller } = await it.as(it.ownerToken);
   const nobody: Partial<Caller> = { kind: "anonymous", id: "" };
@@ -168,7 +168,7 @@ test("me shows the caller with every account and the role there", async () => {
   ]);
 });
 
-test("machines and strangers have no me", async () => {
+test("machines and anonymous callers have no /me", async () => {
   const machine = clientAs(SessionService, it.port, { kind: "machine", id: it.ownerId, tokenId: "x" });
   expect(await refused(machine.getMe({}))).toBe("403 machine_actor_forbidden");
   expect(await refused(it.anonymous().getMe({}))).toBe(WRONG);
@@ -190,7 +190,7 @@ test("neither passwords nor tokens are stored in the clear", async () => {
   expect(hash.rows[0].hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
 });
 
-test("sessions are forgotten a day after their end, attempts when their window is over, personal tokens never", async () => {
+test("sessions are deleted a day after their end, attempts when their window has passed, personal tokens never", async () => {
   const { token } = await signIn("owner@example.com", OWNER_PASSWORD);
   await refused(signIn("somebody@example.com", "wrong-password"));
   const kept = async () => {

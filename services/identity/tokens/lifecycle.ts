@@ -6,12 +6,12 @@ import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import type { Who } from "../../kit/rpc/interceptor.ts";
-import { revokeAllGrants } from "../oauth/grants.ts";
+import { revokeAllGrants } from "../grants/lifecycle.ts";
 import * as sql from "./sql.ts";
 
 type TokenOptions = Pick<sql.NewToken, "name" | "roleCap" | "accountId" | "createdAt" | "expiresAt">;
 
-/** Stores a personal token of the given text, with event and audit record. Throws when the text was used before. */
+/** Stores a personal token with this text, with event and audit record. Throws when the text was used before. */
 export async function issueToken(tx: Tx, by: Who, userId: string, text: string, options: TokenOptions) {
   const hash = hashToken(text);
   const row = await sql.insertToken(tx, {
@@ -35,7 +35,7 @@ export async function issueToken(tx: Tx, by: Who, userId: string, text: string, 
   return { ...row, token: text };
 }
 
-/** Revokes a session or token, with event and audit record. Returns undefined when there was none to revoke. */
+/** Revokes a session or token, with event and audit record. Returns undefined when none could be revoked. */
 export async function revokeToken(
   tx: Tx,
   by: Who,
@@ -53,8 +53,8 @@ export async function revokeToken(
 }
 
 /**
- * Revokes the sessions of a user but `except`, personal tokens and grants to applications too when asked, and tells
- * gateways to drop them from their caches. Returns how many sessions and tokens were revoked.
+ * Revokes the sessions of a user except `except`, with `personalToo` also personal tokens and grants, and has gateways
+ * drop them from their caches. Returns how many sessions and tokens were revoked.
  */
 export async function revokeAllTokens(
   tx: Tx,

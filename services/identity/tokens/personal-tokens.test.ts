@@ -30,7 +30,7 @@ test("a personal token works as its user, lasts 90 days, and its text is shown o
   ).not.toContain(made.token);
 });
 
-test("a token ends at its time, and is gone from the list then", async () => {
+test("a token expires at its time, and is then no longer listed", async () => {
   const { token: session } = await it.member("editor");
   const made = await (await sessionsOf(session)).createToken({ name: "short", expiresInDays: 1 });
   const { sessions } = await it.as(made.token);
@@ -53,7 +53,7 @@ test.each([
   expect(await refused(sessions.createToken(request))).toBe(`422 validation_failed ${reason}`);
 });
 
-test("a role cap lowers the role and never lifts it", async () => {
+test("a role cap lowers the role and never raises it", async () => {
   const owner = await sessionsOf(it.ownerToken);
   const low = await owner.createToken({ name: "low", roleCap: "reader" });
   expect(await it.lookup(low.token)).toMatchObject({ roleCap: "reader" });
@@ -116,7 +116,7 @@ test("a revoked token is refused at once, and revoking it again finds nothing", 
   expect((await owner.listTokens({ limit: 100 })).data.map((token) => token.id)).not.toContain(made.id);
 });
 
-test("a token revoked from many sides at once is revoked once", async () => {
+test("concurrent revocations of a token revoke it once", async () => {
   const owner = await sessionsOf(it.ownerToken);
   const made = await owner.createToken({ name: "to revoke" });
   const answers = await Promise.all(

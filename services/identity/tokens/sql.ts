@@ -2,8 +2,9 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
+import { lockUser } from "../users/sql.ts";
 
-/** Absent members arrive as null, which a message treats as absent. */
+/** Absent columns are null, which a message treats as absent. */
 type TokenRow = {
   id: string;
   name: string;
@@ -32,7 +33,7 @@ export type NewToken = {
 const TOKEN = `id, name, last_four as "lastFour", role_cap as "roleCap", account_id as "accountId",
   created_at as "createdAt", expires_at as "expiresAt", last_used_at as "lastUsedAt"`;
 
-/** Returns undefined when a token of this very text exists. A session counts as used when it is created. */
+/** Inserts a token; returns undefined when one with the same text exists. A new session counts as used. */
 export function insertToken(db: Db, token: NewToken) {
   return one<TokenRow>(
     db,
@@ -58,11 +59,11 @@ export function insertToken(db: Db, token: NewToken) {
 }
 
 /**
- * Returns how many valid personal tokens a user has. The user's row is locked until the transaction ends, so that of
- * requests at the same time each counts those before it.
+ * Returns the number of valid personal tokens of a user. Locks the user's row until the transaction ends, so that each of
+ * several concurrent requests counts the tokens of those before it.
  */
 export async function countTokens(tx: Tx, userId: string, now: Date): Promise<number> {
-  await one(tx, "user_lock", "select from users where id = $1 for no key update", [userId]);
+  await lockUser(tx, userId);
   const row = await one<{ held: number }>(
     tx,
     "tokens_count",
@@ -98,7 +99,7 @@ type SessionRow = {
   expiresAt: Timestamp;
 };
 
-/** Lists the valid sessions of a user, newest first; `expiresAt` is when one ends if it is not used again. */
+/** Lists the valid sessions of a user, newest first; `expiresAt` is when a session ends if it is not used again. */
 export function listSessions(
   db: Db,
   userId: string,
@@ -117,7 +118,7 @@ export function listSessions(
   );
 }
 
-/** Revokes a session or token of a user. Returns undefined when none of this kind could be revoked. */
+/** Revokes a session or token of a user. Returns undefined when there is none of this kind. */
 export function revokeToken(
   db: Db,
   token: { id: string; userId: string; kind: "session" | "token"; now: Date },
@@ -131,7 +132,7 @@ export function revokeToken(
   );
 }
 
-/** Revokes the sessions of a user but `except`, personal tokens too when asked. Returns how many, and how many were tokens. */
+/** Revokes the sessions of a user except `except`, with `personalToo` also personal tokens. Returns the numbers of both. */
 export async function revokeTokens(
   db: Db,
   end: { userId: string; except: string | undefined; personalToo: boolean; now: Date },
@@ -149,7 +150,7 @@ export async function revokeTokens(
   return row!;
 }
 
-/** Revokes the tokens that are bound to an account. Returns whose they were, and how many. */
+/** Revokes the tokens that are bound to an account. Returns the number by user. */
 export function revokeTokensOfAccount(db: Db, accountId: string, now: Date) {
   return many<{ userId: string; personalTokens: number }>(
     db,
@@ -162,7 +163,7 @@ export function revokeTokensOfAccount(db: Db, accountId: string, now: Date) {
   );
 }
 
-// $1 now, $2 seconds of idleness that end a session.
+// $1 is the current time, $2 the idle seconds after which a session ends.
 const LIVE = `t.revoked_at is null and t.expires_at > $1::timestamptz
   and (t.kind = 'token' or t.last_used_at > $1::timestamptz - make_interval(secs => $2))
   and exists (select from users u where u.id = t.user_id and u.disabled_at is null)`;
@@ -189,9 +190,9 @@ type CallerRow = {
 };
 
 /**
- * Returns whose token this is while it is valid, and records its use unless that was recorded within a minute.
- * `expiresAt` of a session is when it ends if it is not used again; a token bound to an account
- * has no other membership.
+ * Returns the user of a valid token, and records its use unless a use was recorded within the last minute.
+ * `expiresAt` of a session is when it ends if it is not used again; a token bound to an account has only that
+ * membership.
  */
 export function findCallerByToken(db: Db, lookup: { hash: Buffer; now: Date; idleSeconds: number }) {
   return one<CallerRow>(
@@ -216,13 +217,13 @@ export function findCallerByToken(db: Db, lookup: { hash: Buffer; now: Date; idl
   );
 }
 
-/** Returns the token of this hash, whether it works or not. */
+/** Returns the token of this hash, valid or not. */
 export function findTokenByHash(db: Db, hash: Buffer) {
   const text = "select id, revoked_at is not null as revoked from tokens where hash = $1";
   return one<{ id: string; revoked: boolean }>(db, "token_by_hash", text, [hash]);
 }
 
-/** Moves the expiry of a token to a later time; an earlier one changes nothing. */
+/** Extends a token; an earlier time changes nothing. */
 export function extendToken(db: Db, id: string, expiresAt: Date) {
   const text = "update tokens set expires_at = $2 where id = $1 and expires_at < $2";
   return execute(db, "token_extend", text, [id, expiresAt]);

@@ -31,7 +31,7 @@ test("a token permits another exactly when it reaches at least as far everywhere
   );
 });
 
-test("whoever is not limited permits everybody, and only they permit somebody who is not limited", () => {
+test("an unlimited token permits every scope, and only an unlimited token permits an unlimited scope", () => {
   fc.assert(
     fc.property(scopes, (some) => {
       expect(permits({}, some)).toBe(true);

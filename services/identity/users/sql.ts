@@ -1,12 +1,12 @@
 // Statements on users.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { type Db, execute, one } from "../../kit/postgres/db.ts";
+import { type Db, execute, one, type Tx } from "../../kit/postgres/db.ts";
 
 export type UserRow = { id: string; email: string; displayName: string; createdAt: Timestamp };
 
 const USER = `id, email, display_name as "displayName", created_at as "createdAt"`;
 
-/** Returns undefined when the e-mail already has a user. `email` is in lower case. */
+/** Inserts a user; returns undefined when the e-mail already has one. `email` is in lower case. */
 export function insertUser(
   db: Db,
   user: {
@@ -44,7 +44,7 @@ export function findUserByEmail(db: Db, email: string) {
   );
 }
 
-/** Returns the user of an e-mail with what signing in compares. */
+/** Returns the user of an e-mail with what signing in checks. */
 export function findCredentials(db: Db, email: string) {
   return one<UserRow & { passwordHash: string | null; disabled: boolean }>(
     db,
@@ -66,15 +66,15 @@ export async function markSignedIn(db: Db, userId: string, now: Date): Promise<b
   return (await execute(db, "user_signed_in", text, [userId, now])) === 1;
 }
 
-/** Replaces a password that was checked. Returns 0 when it was changed since. */
+/** Replaces a password that was checked. Returns 0 when it has been changed since. */
 export function replacePassword(db: Db, userId: string, before: string, hash: string) {
   const text = "update users set password_hash = $3 where id = $1 and password_hash = $2";
   return execute(db, "password_replace", text, [userId, before, hash]);
 }
 
 /**
- * Sets the password of a user who proved to own the e-mail, and marks the e-mail as verified. `first` when it was
- * not verified before: whoever used the e-mail until then may have been someone else. Undefined for a disabled user.
+ * Sets the password of a user who proved to own the e-mail, and marks the e-mail as verified. `first` when it was not
+ * verified before: until then another person may have used the user. Undefined for a disabled user.
  */
 export function claimEmail(
   db: Db,
@@ -92,8 +92,8 @@ export function claimEmail(
 }
 
 /**
- * Deletes a user whose password was checked: the row stays, under its id alone, and the e-mail is free. Returns 0 when
- * the password was changed since, or the user is deleted already.
+ * Deletes a user whose password was checked: the row stays, without personal data, and the e-mail becomes free. Returns 0
+ * when the password has been changed since, or the user is already deleted.
  */
 export function deleteUser(db: Db, user: { id: string; passwordHash: string; now: Date }) {
   return execute(
@@ -106,7 +106,7 @@ export function deleteUser(db: Db, user: { id: string; passwordHash: string; now
   );
 }
 
-/** Deletes the links with which a user could set a password. */
-export function deletePasswordResets(db: Db, userId: string) {
-  return execute(db, "user_delete_resets", "delete from password_resets where user_id = $1", [userId]);
+/** Locks a user until the transaction ends. */
+export function lockUser(tx: Tx, id: string) {
+  return execute(tx, "user_lock", "select from users where id = $1 for no key update", [id]);
 }

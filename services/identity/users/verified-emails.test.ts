@@ -6,7 +6,7 @@ import { createPool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
 import { testDatabase } from "../../kit/testing/testing.ts";
 
-test("of the users of an older version only the first owner's e-mail is vouched for, also while it still runs", async () => {
+test("of the users of an older version only the first owner's e-mail is verified, also while that version still runs", async () => {
   const database = await testDatabase(["identity"]);
   const pool = createPool(database.url("identity"));
   const older = await mkdtemp(join(tmpdir(), "berth-migrations-"));

@@ -28,7 +28,7 @@ export function auditRecord({ caller, requestId }: By, entry: AuditEntry): Outbo
     action,
     actor: { kind: caller.kind, id: caller.id, tokenId: caller.tokenId },
     target,
-    metadata,
+    metadata: caller.tool === undefined ? metadata : { ...metadata, tool: caller.tool },
     requestId,
     ip: caller.ip,
     at: timestampNow(),

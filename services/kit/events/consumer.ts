@@ -7,9 +7,9 @@ import {
   type JsMsg,
 } from "@nats-io/jetstream";
 import { SpanKind } from "@opentelemetry/api";
+import { isTransient, isUnreachable } from "../failures.ts";
 import type { Logger } from "../log.ts";
 import { type Pool, type Tx, transaction } from "../postgres/db.ts";
-import { isTransient, isUnreachable } from "../rpc/errors.ts";
 import { startLoop } from "../tasks/loop.ts";
 import { CONSUME, SWEEP_INBOX } from "../tasks/shared-tasks.ts";
 import { startTask } from "../tasks/task.ts";
@@ -260,9 +260,7 @@ async function begin({ name, handlers }: ConsumerOptions, message: JsMsg): Promi
  */
 async function commit(connected: Connected, options: ConsumerOptions, begun: Begun[]): Promise<void> {
   try {
-    await transaction(options.pool, async (tx) => {
-      for (const event of begun) await applyOnce(tx, options, event);
-    });
+    await transaction(options.pool, (tx) => apply(tx, options, begun));
     for (const { message } of begun) message.ack();
   } catch (error) {
     if (isUnreachable(error)) throw error;
@@ -271,15 +269,18 @@ async function commit(connected: Connected, options: ConsumerOptions, begun: Beg
   }
 }
 
-/** Applies the effect of an event, unless the inbox has it. */
-async function applyOnce(tx: Tx, { name }: ConsumerOptions, { message, effect }: Begun): Promise<void> {
-  const { headers, subject, info } = message;
-  const carrier = { traceparent: headers?.get("traceparent") || undefined };
-  await traced(`consume ${subject.split(".")[3]}`, SpanKind.CONSUMER, carrier, async () => {
-    const key = { consumer: name, eventId: headers!.get(EVENT_ID) };
-    if (await sql.insertHandled(tx, key)) await effect(tx);
-    if (info.deliveryCount > 1) await sql.deleteFailures(tx, key);
-  });
+/** Applies the effects of those events that the inbox does not have yet, each once, in order. */
+async function apply(tx: Tx, { name }: ConsumerOptions, begun: Begun[]): Promise<void> {
+  const idOf = ({ message }: Begun) => message.headers!.get(EVENT_ID);
+  const fresh = await sql.insertHandled(tx, name, begun.map(idOf));
+  for (const event of begun) {
+    const { message, effect } = event;
+    const eventId = idOf(event);
+    const carrier = { traceparent: message.headers!.get("traceparent") || undefined };
+    const kind = message.subject.split(".")[3];
+    if (fresh.delete(eventId)) await traced(`consume ${kind}`, SpanKind.CONSUMER, carrier, () => effect(tx));
+    if (message.info.deliveryCount > 1) await sql.deleteFailures(tx, { consumer: name, eventId });
+  }
 }
 
 /** Returns an event to the stream for another try, or makes it a dead letter when its handler failed too often. */

@@ -1,6 +1,6 @@
 import { AckPolicy, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
 import { type MsgHdrs, headers as natsHeaders } from "@nats-io/transport-node";
-import { isTransient, isTransientMessage } from "../rpc/errors.ts";
+import { isTransient, isTransientMessage } from "../failures.ts";
 import { type Connected, DEAD_STREAM } from "./bus.ts";
 
 /** Header with the reason why a consumer gave up. */

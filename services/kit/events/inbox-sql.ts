@@ -1,13 +1,15 @@
 // Statements on the inbox: which events a consumer has handled, and how often handling one failed.
-import { type Db, execute, one } from "../postgres/db.ts";
+import { type Db, execute, many, one } from "../postgres/db.ts";
 
 /** An event as one consumer sees it. */
 type InboxKey = { consumer: string; eventId: string };
 
-/** Records an event as handled. Returns false when it already was. */
-export async function insertHandled(db: Db, { consumer, eventId }: InboxKey): Promise<boolean> {
-  const text = "insert into inbox (consumer, event_id) values ($1, $2) on conflict do nothing";
-  return (await execute(db, "inbox_insert", text, [consumer, eventId])) === 1;
+/** Records events as handled. Returns those that were not before. */
+export async function insertHandled(db: Db, consumer: string, eventIds: string[]): Promise<Set<string>> {
+  const text = `insert into inbox (consumer, event_id) select $1, unnest($2::text[])
+    on conflict do nothing returning event_id as id`;
+  const added = await many<{ id: string }>(db, "inbox_insert", text, [consumer, eventIds]);
+  return new Set(added.map(({ id }) => id));
 }
 
 /** Counts a failure of an event's handler. Returns how often it failed, in all replicas and across restarts. */

@@ -1,4 +1,4 @@
-import { rm, writeFile } from "node:fs/promises";
+import { cp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
@@ -124,6 +124,49 @@ test.each(LOSSES)(
     await eventually("events flow", again.flows);
   },
 );
+
+test("the server comes back without its newest events, whose sequences others take: each service sends its own again", async () => {
+  const other = await testDatabase(["variables"]);
+  const others = createPool(other.url("variables"));
+  stops.push(
+    () => other.drop(),
+    () => others.end(),
+  );
+  await migrate(others);
+  const removeByOther = (userId: string) =>
+    transaction(others, (tx) => emit(tx, MemberRemovedSchema, "acc_1", { accountId: "acc_1", userId }));
+  const otherRelay = () => {
+    const made = startRelay({ url: other.url("variables"), bus: bus(), log });
+    stops.push(() => made.stop());
+    return made;
+  };
+  relay();
+  consume("prompt");
+  const late = consume("late");
+  const first = otherRelay();
+  await remove("a");
+  await Promise.all([sees("prompt", ["a"]), sees("late", ["a"])]);
+  await late.stop();
+  const store = join(nats.dir, "data/jetstream/$G/streams", STREAM, "msgs");
+  const copy = join(nats.dir, "copy");
+  await nats.stop();
+  await cp(store, copy, { recursive: true });
+  nats = await nats.restart();
+  for (const userId of ["b", "c", "d"]) await removeByOther(userId);
+  await sees("prompt", ["a", "b", "c", "d"]);
+  await first.stop();
+  await nats.stop();
+  await rm(store, { recursive: true });
+  await cp(copy, store, { recursive: true });
+  nats = await nats.restart();
+  for (const userId of ["e", "f", "g", "h"]) await remove(userId);
+  await outboxIsEmpty();
+  otherRelay();
+  const all = ["a", "b", "c", "d", "e", "f", "g", "h"];
+  await sees("prompt", all);
+  consume("late");
+  await sees("late", all);
+});
 
 test("a consumer that is deleted goes on where it was: it skips nothing and asks for nothing again", async () => {
   const { manager } = await bus().connected;

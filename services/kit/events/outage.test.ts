@@ -10,6 +10,7 @@ import { newId } from "../ids.ts";
 import { createLog } from "../log.ts";
 import { createPool, type Pool, type Tx } from "../postgres/db.ts";
 import { migrate } from "../postgres/migrate.ts";
+import { CONSUME } from "../tasks/shared-tasks.ts";
 import { openProxy, type TcpProxy } from "../testing/proxy.ts";
 import { eventually, testDatabase } from "../testing/testing.ts";
 import { type Bus, type Connected, connectBus, DEAD_STREAM, STREAM } from "./bus.ts";
@@ -242,6 +243,31 @@ test("failures are counted past a restart", async () => {
   await vi.waitFor(async () => expect(await dead("restarted")).toBe(1), { timeout: 50_000, interval: 50 });
   // Together with others an event is tried once more.
   expect(failed).toBeLessThanOrEqual(10 + 2);
+});
+
+test("a failure that cannot even be counted is tried again after a pause, and handled once it can", async () => {
+  const triedAt: number[] = [];
+  let digestible = false;
+  const { record } = consume("uncounted", {
+    handle: async (tx, event) => {
+      if (event.userId === "uncounted_1" && !digestible) {
+        triedAt.push(performance.now());
+        throw new Error("cannot digest this");
+      }
+      await record(tx, event);
+    },
+  });
+  // What came before is handled by then: of several events that arrive together each is tried twice.
+  await publish("uncounted_0");
+  await eventually("events flow", async () => (await seen("uncounted", "uncounted_")).length === 1);
+  await pool.query("alter table inbox_tries rename to inbox_tries_away");
+  await publish("uncounted_1");
+  await eventually("tried four times", async () => triedAt.length >= 4);
+  await pool.query("alter table inbox_tries_away rename to inbox_tries");
+  digestible = true;
+  await eventually("it is handled", async () => (await seen("uncounted", "uncounted_")).length === 2);
+  const pauses = triedAt.slice(1).map((at, index) => at - triedAt[index]!);
+  expect(Math.min(...pauses)).toBeGreaterThan(CONSUME.retryMs! - 10);
 });
 
 test("dead letters that tell of an outage are sent again by themselves, to their consumer alone; others stay", async () => {

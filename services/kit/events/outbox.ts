@@ -11,7 +11,7 @@ import { retry } from "../retry.ts";
 import type { Loop } from "../tasks/loop.ts";
 import { RELAY } from "../tasks/shared-tasks.ts";
 import { type Next, startTask } from "../tasks/task.ts";
-import { type Bus, CHECK_MS, type StreamState } from "./bus.ts";
+import { type Bus, CHECK_MS, STREAM, type StreamState } from "./bus.ts";
 
 /** Header with the id by which consumers recognise an event that they have handled. */
 export const EVENT_ID = "Berth-Event-Id";
@@ -227,14 +227,37 @@ function createStreamFollower(db: Db, bus: Bus, log: Logger) {
     const others = known !== undefined && found.first > known.last + 1;
     // Events that become too old are no loss: what else may be gone is seen at each connection.
     if (again || others || found.connection !== known?.connection) {
-      const count = await takeBack(db, again ? { first: 0, last: 0 } : found);
-      if (count > 0) log.warn({ count }, "NATS has lost events that were sent of late; they are sent again");
+      const last = again ? 0 : await lastKept(db, bus, found);
+      const count = await takeBack(db, { first: found.first, last });
+      if (count > 0) log.warn({ count }, "NATS has lost events that were sent recently; they are sent again");
     }
     known = found;
     if (Date.now() < sweepAt) return;
     sweepAt = Date.now() + SWEEP_MS;
     await deleteOldSent(db);
   };
+}
+
+/**
+ * Returns the sequence up to which the stream has what was sent. A server that lost its newest events may have given their
+ * sequences to others since, so the events themselves are compared, from the newest sent one back to one that is there.
+ */
+async function lastKept(db: Db, bus: Bus, { first, last }: StreamState): Promise<number> {
+  const { manager } = await bus.connected;
+  let kept = last;
+  for (;;) {
+    const sent = await one<{ id: string; stream_seq: number }>(
+      db,
+      "outbox_sent_newest",
+      `select id, stream_seq::float8 as stream_seq from outbox_sent
+       where stream_seq between $1 and $2 order by seq desc limit 1`,
+      [first, kept],
+    );
+    if (!sent) return kept;
+    const stored = await manager.streams.getMessage(STREAM, { seq: sent.stream_seq });
+    if (stored?.header.get(EVENT_ID) === sent.id) return kept;
+    kept = sent.stream_seq - 1;
+  }
 }
 
 /** Returns events that were sent, but of which the stream has none of these sequences, to the outbox. */

@@ -8,7 +8,7 @@ import { createPool, type Pool, transaction } from "../postgres/db.ts";
 import { migrate } from "../postgres/migrate.ts";
 import { type RunningServer, serve } from "../process/server.ts";
 import type { Caller } from "../rpc/caller-token.ts";
-import { conflict } from "../rpc/errors.ts";
+import { conflict } from "../rpc/refusals.ts";
 import { clientAs, eventually, testDatabase, testKeys } from "../testing/testing.ts";
 import { answered, effect, IDEMPOTENCY_HEADER, idempotencyHeader, REPLAYED_HEADER } from "./idempotency.ts";
 

@@ -15,8 +15,8 @@ import { open, seal } from "../aead.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, one, type Pool, type Tx, transaction } from "../postgres/db.ts";
 import type { Caller } from "../rpc/caller-token.ts";
-import { conflict } from "../rpc/errors.ts";
 import { who } from "../rpc/interceptor.ts";
+import { conflict } from "../rpc/refusals.ts";
 import { SWEEP_ANSWERS } from "../tasks/shared-tasks.ts";
 import { startTask } from "../tasks/task.ts";
 

@@ -8,7 +8,7 @@ export type Letter = {
   subject: string;
   sections: { heading?: string; items: { title?: string; text: string }[] }[];
   /** Where to see more of it. */
-  link?: Link | undefined;
+  links?: Link[];
   /** Why it came, and how to have fewer. */
   footer: (string | Link)[];
 };
@@ -18,19 +18,19 @@ export function toContent(letter: Letter, origin: string): MailContent {
   return { subject: letter.subject, text: toText(letter, origin), html: toHtml(letter, origin).text };
 }
 
-function toText({ sections, link, footer }: Letter, origin: string): string {
+function toText({ sections, links = [], footer }: Letter, origin: string): string {
   const lines = sections.flatMap(({ heading, items }) => [
     ...(heading ? [heading, ""] : []),
     ...items.flatMap(({ title, text }) => (title ? [`- ${title}`, indented(text), ""] : [text, ""])),
   ]);
   const linked = (one: string | Link) => (typeof one === "string" ? one : `${one.label}: ${one.url}`);
-  const more = link ? [linked(link), ""] : [];
+  const more = links.length > 0 ? [...links.map(linked), ""] : [];
   return [...lines, ...more, "-- ", `Berth at ${origin}`, ...footer.map(linked), ""].join("\n");
 }
 
 const indented = (text: string) => text.replaceAll(/^/gm, "  ");
 
-function toHtml({ subject, sections, link, footer }: Letter, origin: string): Html {
+function toHtml({ subject, sections, links = [], footer }: Letter, origin: string): Html {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -64,7 +64,7 @@ a { color: #6ab0f8; }
 <p class="brand">Berth</p>
 <h1>${subject}</h1>
 ${sections.map(sectionHtml)}
-${link && html`<p>${anchor(link)}</p>`}
+${links.map((link) => html`<p>${anchor(link)}</p>\n`)}
 </main>
 <footer>
 <p>Berth at ${origin}</p>

@@ -29,4 +29,4 @@ export function isOwnRequest(request: IncomingMessage): boolean {
 }
 
 export const NOT_OWN_REQUEST =
-  "This server of one machine answers its own pages and programs alone: open it by the address that npm start printed.\n";
+  "This server only answers its own pages and programs: open it at the address that npm start printed.\n";

@@ -26,21 +26,30 @@ export type ChangeFeed = Awaited<ReturnType<typeof startChangeFeed>>;
  */
 export async function startChangeFeed({ url, name, log, fallbackMs }: Options) {
   const listeners = new Map<string, Set<() => void>>();
+  const watchers = new Set<(key: string | undefined) => void>();
 
   const notify = (key: string) => {
     for (const listener of listeners.get(key) ?? []) listener();
+  };
+  const tellWatchers = (key: string | undefined) => {
+    for (const watcher of watchers) watcher(key);
   };
 
   const session = await keepSession({
     url,
     name,
     async prepare(session) {
-      session.on("notification", ({ payload }) => notify(payload ?? ""));
+      session.on("notification", ({ payload = "" }) => {
+        notify(payload);
+        tellWatchers(payload);
+      });
       const { rows } = await session.query<{ schema: string }>("select current_schema() as schema");
       await session.query(`listen "${name}:${rows[0]!.schema}"`);
       for (const key of listeners.keys()) notify(key);
+      tellWatchers(undefined);
     },
     failed(error, failures) {
+      tellWatchers(undefined);
       if (failures === 1) log.warn({ err: error }, "cannot listen for changes; followers poll");
     },
   });
@@ -68,6 +77,14 @@ export async function startChangeFeed({ url, name, log, fallbackMs }: Options) {
           if (keyListeners.size === 0 && listeners.get(key) === keyListeners) listeners.delete(key);
         },
       };
+    },
+    /**
+     * Calls `watcher` with the key of each change, and with undefined when changes may have been missed: after the
+     * connection was lost, and now and then while it is. Returns the function that ends it.
+     */
+    watch(watcher: (key: string | undefined) => void): () => void {
+      watchers.add(watcher);
+      return () => watchers.delete(watcher);
     },
     stop: session.stop,
   };

@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { refuse } from "../rpc/errors.ts";
+import { refuse } from "../rpc/refusals.ts";
 
 /** The page size of lists when the request has none. */
 const DEFAULT_LIMIT = 20;

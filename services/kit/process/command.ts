@@ -1,4 +1,4 @@
-import { causeOf } from "../rpc/errors.ts";
+import { causeOf } from "../failures.ts";
 
 /** What a command of an operator has to say, and its exit code; with one above 0 it is said on stderr. */
 export type Done = { output: string; exitCode: number };

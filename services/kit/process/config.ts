@@ -28,7 +28,7 @@ export function readConfig<F extends Record<string, Field<unknown>>>(
     }
   }
   if (mistakes.length > 0)
-    throw new ConfigError(`The configuration is not usable:\n  ${mistakes.join("\n  ")}`);
+    throw new ConfigError(`The configuration is not valid:\n  ${mistakes.join("\n  ")}`);
   return values as ConfigOf<F>;
 }
 
@@ -118,7 +118,7 @@ export function keys(name: string): Field<Buffer[]> {
     value.split(",").map((part, index) => {
       const key = Buffer.from(part.trim(), "base64");
       if (key.length !== 32)
-        throw new Error(`must hold base64 keys of 32 bytes; key ${index + 1} has ${key.length}`);
+        throw new Error(`must contain base64 keys of 32 bytes; key ${index + 1} has ${key.length}`);
       return key;
     }),
   );

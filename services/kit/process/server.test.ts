@@ -21,7 +21,7 @@ import {
 } from "../../../proto/gen/grpc/reflection/v1/reflection_pb.ts";
 import { createLog } from "../log.ts";
 import { CALLER_HEADER, type Caller, signCaller } from "../rpc/caller-token.ts";
-import { invalid } from "../rpc/errors.ts";
+import { invalid } from "../rpc/refusals.ts";
 import { clientAs, testKeys } from "../testing/testing.ts";
 import { type RunningServer, serve } from "./server.ts";
 

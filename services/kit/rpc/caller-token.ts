@@ -14,6 +14,8 @@ export type Caller = {
   accountId?: string;
   role?: RoleName;
   ip: string;
+  /** The tool of MCP by which the caller does it. */
+  tool?: string | undefined;
 };
 
 /** Header with the signed caller, between Berth's processes. */

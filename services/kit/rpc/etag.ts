@@ -1,5 +1,5 @@
 import type { HandlerContext } from "@connectrpc/connect";
-import { conflict } from "./errors.ts";
+import { conflict } from "./refusals.ts";
 
 /** Sets the strong tag of an answer as its header, and returns the header. */
 export function setTag(ctx: HandlerContext, tag: string): string {

@@ -1,4 +1,4 @@
-import { refuse } from "./errors.ts";
+import { refuse } from "./refusals.ts";
 
 /** Returns the numbers that `form` captures in an event id; none without an id. Throws 400 for another form. */
 export function parseEventId(eventId: string | undefined, form: RegExp): (number | undefined)[] {

@@ -8,7 +8,7 @@ import { type RunningServer, serve } from "../process/server.ts";
 import { testKeys } from "../testing/testing.ts";
 import { CALLER_HEADER, signCaller } from "./caller-token.ts";
 import { serviceClient } from "./client.ts";
-import { notFound } from "./errors.ts";
+import { notFound } from "./refusals.ts";
 
 type Internal = typeof InternalService;
 

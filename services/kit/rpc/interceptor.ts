@@ -13,11 +13,13 @@ import {
   method as methodRules,
   Role,
 } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import { causeOf, isUnreachable } from "../failures.ts";
 import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import { internalErrors, rpcDuration, traced } from "../telemetry.ts";
 import { atLeast, CALLER_HEADER, type Caller, createCallerVerifier, type RoleName } from "./caller-token.ts";
-import { causeOf, isUnreachable, refuse, toPublicError } from "./errors.ts";
+import { toPublicError } from "./public-error.ts";
+import { refuse } from "./refusals.ts";
 import { observed, readSingle, streamOf } from "./single-message.ts";
 import { findViolations } from "./violations.ts";
 
@@ -62,15 +64,15 @@ export function maxBodyOf({ role, maxBody }: MethodRules): number {
 }
 
 /** Returns the role in the account that a method requires of its caller, if any. */
-export function requiredRole(rule: MethodRules): RoleName | undefined {
-  return ROLE_NAMES[rule.role];
+export function requiredRole(rule: MethodRules, kind?: Caller["kind"]): RoleName | undefined {
+  return (kind === "machine" && ROLE_NAMES[rule.machineRole]) || ROLE_NAMES[rule.role];
 }
 
 function authorize(rule: MethodRules, caller: Caller, message: Record<string, unknown>): void {
   if (rule.role === Role.PUBLIC) return;
   if (rule.actor === Actor.USER && caller.kind === "machine")
     throw refuse(403, "machine_actor_forbidden", "Only users can do this, not machines.");
-  const needed = requiredRole(rule);
+  const needed = requiredRole(rule, caller.kind);
   const isService = caller.kind === "service";
   // Refusal is the default: each kind of role names who passes.
   if (rule.role === Role.SERVICE && isService) return;

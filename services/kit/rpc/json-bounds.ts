@@ -1,7 +1,7 @@
 import { type DescField, type DescMessage, getOption, type Message, ScalarType } from "@bufbuild/protobuf";
 import { too_long } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { type FieldRules, field as fieldRules } from "../../../proto/gen/buf/validate/validate_pb.ts";
-import type { Detail } from "./errors.ts";
+import type { Detail } from "./refusals.ts";
 
 /** How many levels of objects and lists a body may have. */
 export const MAX_DEPTH = 32;
@@ -109,9 +109,17 @@ const tooMany = (path: string, { max, reason }: Bound): Detail => ({
  * of them, and stops at the first excess. Not all that it lets pass is JSON: it only keeps what parses it from harm.
  */
 export function findExcess(desc: DescMessage, body: Uint8Array): Excess | undefined {
-  const scan = new Scan(body);
+  return scan(shapeOf(desc), body, SPARE);
+}
+
+/** As `findExcess`, of JSON that is no message of ours, and may hold so many values. */
+export function findExcessInFree(body: Uint8Array, values: number): Excess | undefined {
+  return scan(undefined, body, values);
+}
+
+function scan(shape: Shape, body: Uint8Array, spare: number): Excess | undefined {
   try {
-    scan.whole(shapeOf(desc));
+    new Scan(body, spare).whole(shape);
     return undefined;
   } catch (thrown) {
     if (thrown instanceof Stop) return thrown.excess;
@@ -170,11 +178,12 @@ const isSpace = (byte: number | undefined) =>
 class Scan {
   readonly #body: Buffer;
   #at = 0;
-  #spare = SPARE;
+  #spare: number;
   /** Where the scan is, in members and entries that the message has a place for. */
   readonly #path: (string | number)[] = [];
 
-  constructor(body: Uint8Array) {
+  constructor(body: Uint8Array, spare: number) {
+    this.#spare = spare;
     this.#body = Buffer.from(body.buffer, body.byteOffset, body.length);
   }
 

@@ -26,9 +26,10 @@ import { LRUCache } from "lru-cache";
 import { Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { http } from "../../../proto/gen/google/api/annotations_pb.ts";
 import { createLanes, NoLane } from "../lanes.ts";
-import { invalid, sentence, unavailable } from "./errors.ts";
 import { maxBodyOf, requiredRole, rulesOf } from "./interceptor.ts";
 import { findExcess } from "./json-bounds.ts";
+import { invalid, sentence, unavailable } from "./refusals.ts";
+import { createStreamJson } from "./stream-json.ts";
 import { UnaryContext, unaryContextOf } from "./unary-context.ts";
 import { keepChecked } from "./violations.ts";
 
@@ -64,15 +65,23 @@ const TIMEOUT = /^\d{1,10}$/;
 /**
  * Answers unary RPCs that come as Connect's own JSON over HTTP/1.1, as the gateway sends them: the same interceptors
  * and handlers as the library runs, at a third of its cost, since no request becomes a web stream, no headers are
- * converted, and nothing is aborted that nobody listens to. All else (gRPC, binary messages, streams, compression) is
- * the library's.
+ * converted, and nothing is aborted that nobody listens to. Server streams in that JSON are `stream-json`'s, all else
+ * (gRPC, binary messages, compression) is the library's.
  */
 export function createUnaryJson(options: Options) {
   const { interceptors, jsonOptions } = options;
   const calls = new Map<string, Known>();
   const lanes = createLanes(LARGE_AT_ONCE, LARGE_WAIT_MS);
+  const streams = createStreamJson({
+    interceptors,
+    shutdownSignal: options.shutdownSignal,
+    maxBytesOf: maxMessageOf,
+    parse: (method, json) => parse({ method, asked: undefined }, json, jsonOptions),
+    textOf: (method, message) => textOf(method, message, jsonOptions),
+  });
 
   function add(any: DescMethod, impl: Impl): void {
+    if (any.methodKind === "server_streaming") streams.add(any, impl);
     if (any.methodKind !== "unary") return;
     const method = any as DescMethodUnary;
     const handle = async (request: UnaryRequest) => {
@@ -155,6 +164,7 @@ export function createUnaryJson(options: Options) {
 
     /** Answers a request, or returns false when it is the library's. */
     answer(req: IncomingMessage, res: ServerResponse): boolean {
+      if (streams.answer(req, res)) return true;
       const { headers } = req;
       const found = req.method === "POST" && headers["content-type"] === JSON_TYPE && calls.get(req.url!);
       if (!found || headers["content-encoding"] !== undefined) return false;
@@ -187,7 +197,11 @@ function maxMessageOf(method: DescMethod): number {
   return rules.role === Role.SERVICE ? INTERNAL_BYTES : maxBodyOf(rules) + BESIDE_BODY;
 }
 
-function parse({ method, asked }: Known, body: Buffer | undefined, options: Options["jsonOptions"]): Message {
+function parse(
+  { method, asked }: Pick<Known, "asked"> & { method: DescMethod },
+  body: Buffer | undefined,
+  options: Options["jsonOptions"],
+): Message {
   if (!body) throw new ConnectError("the message is too large", Code.ResourceExhausted);
   const excess = findExcess(method.input, body);
   if (excess?.kind === "many") {
@@ -215,13 +229,13 @@ function toHeaders(header: Headers, trailer: Headers): OutgoingHttpHeaders {
 
 const texts = new WeakMap<Message, string>();
 
-/** Says that a message will be answered again and is never changed: its JSON is made once. */
+/** Says that a message will be sent again and is never changed: its JSON is made once. */
 export function keepText<M extends Message>(message: M): M {
   texts.set(message, "");
   return message;
 }
 
-function textOf(method: DescMethodUnary, message: Message, options: Options["jsonOptions"]): string {
+function textOf(method: DescMethod, message: Message, options: Options["jsonOptions"]): string {
   const kept = texts.get(message);
   if (kept) return kept;
   const text = toJsonString(method.output, message, options);

@@ -1,5 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
-
 export type Loop = {
   /** Ends the pause; during a run, one more follows it without a pause. */
   wake: () => void;
@@ -14,26 +12,41 @@ export type Loop = {
 export function startLoop(work: (signal: AbortSignal) => Promise<number>, firstMs = 0): Loop {
   const stopping = new AbortController();
   const { signal } = stopping;
-  let pauseEnd = new AbortController();
+  let woken = false;
+  let endPause = () => {};
+
+  /** A timer and no abort signal: that costs an exception for each pause that ends early. */
+  function pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms).unref();
+      endPause = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
 
   async function loop(): Promise<void> {
     let pauseMs = firstMs;
     while (!signal.aborted) {
-      if (pauseMs > 0)
-        await delay(pauseMs, undefined, { signal: pauseEnd.signal, ref: false }).catch(() => {});
+      if (pauseMs > 0 && !woken) await pause(pauseMs);
       if (signal.aborted) return;
       // Before the run: what wakes during it may be about something that the run no longer sees.
-      pauseEnd = new AbortController();
+      woken = false;
       pauseMs = await work(signal);
     }
   }
   const looping = loop();
 
+  function wake(): void {
+    woken = true;
+    endPause();
+  }
   return {
-    wake: () => pauseEnd.abort(),
+    wake,
     stop: () => {
       stopping.abort();
-      pauseEnd.abort();
+      wake();
       return looping;
     },
   };

@@ -4,7 +4,7 @@ import { defineTask } from "./task.ts";
 
 export const RELAY = defineTask({
   name: "relay",
-  does: "Publishes the events of the outbox, in order, and again those that NATS has lost.",
+  does: "Publishes the events of the outbox in order, and republishes events that NATS has lost.",
   everyMs: 1_000,
   atOnce: true,
   where: "each service; one replica publishes",
@@ -12,7 +12,7 @@ export const RELAY = defineTask({
 
 export const CONSUME = defineTask({
   name: "consume",
-  does: "Handles the events that a consumer receives, and makes the consumer where it is missing.",
+  does: "Handles the events that a consumer receives, and creates the consumer if it is missing.",
   everyMs: 2_000,
   retryMs: 500,
   atOnce: true,
@@ -21,7 +21,7 @@ export const CONSUME = defineTask({
 
 export const SWEEP_INBOX = defineTask({
   name: "sweep-inbox",
-  does: "Deletes what is remembered of events handled 14 days ago, and sends dead letters of an outage again.",
+  does: "Deletes inbox rows of events that were handled more than 14 days ago, and resends dead letters that an outage caused.",
   everyMs: 3_600_000,
   where: "services that consume events, for each consumer",
 });
@@ -36,7 +36,7 @@ export const SEND_MAILS = defineTask({
 
 export const SWEEP_ANSWERS = defineTask({
   name: "sweep-answers",
-  does: "Deletes the answers of requests whose Idempotency-Key is older than 24 hours.",
+  does: "Deletes stored responses of requests whose Idempotency-Key is older than 24 hours.",
   everyMs: 900_000,
   where: "each service",
 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { KindKey } from "../catalog/kinds.ts";
-import type { Recipient } from "../notices/recipients.ts";
+import type { KindKey } from "../kinds/kinds.ts";
+import type { Recipient } from "../recipients/directory.ts";
 import { startNotifications, type TestNotifications } from "../testing.ts";
 import { mailScene } from "./testing.ts";
 
@@ -21,8 +21,8 @@ async function digestOf(user: Recipient): Promise<string> {
   return scene.mailsOf(user)[0]!.text.replaceAll("\r\n", "\n");
 }
 
-test("a digest is by account, project and kind, and of what repeats of a service it shows the last with a count", async () => {
-  const { tell, set } = scene;
+test("a digest is grouped by account, project and kind, and shows the newest of repeated items of a service with a count", async () => {
+  const { send, set } = scene;
   const ada = service.user();
   for (const kind of ["deploy.failed", "deploy.superseded", "social.comment"] as KindKey[])
     await set(ada, kind, "both", "daily");
@@ -33,11 +33,11 @@ test("a digest is by account, project and kind, and of what repeats of a service
     title,
     metadata: { projectId: `prj_${project}`, project, serviceId: `svc_${project}`, service: "web" },
   });
-  await tell("deploy.failed", [ada], about(two, "blog", "Blog failed"));
-  for (const n of [1, 2, 3]) await tell("deploy.failed", [ada], about(one, "shop", `Deployment ${n} failed`));
-  await tell("deploy.superseded", [ada], about(one, "shop", "Deployment 4 was superseded"));
-  await tell("social.comment", [ada], about(one, "shop", "A comment"));
-  await tell("social.comment", [ada], about(one, "shop", "Another comment"));
+  await send("deploy.failed", [ada], about(two, "blog", "Blog failed"));
+  for (const n of [1, 2, 3]) await send("deploy.failed", [ada], about(one, "shop", `Deployment ${n} failed`));
+  await send("deploy.superseded", [ada], about(one, "shop", "Deployment 4 was superseded"));
+  await send("social.comment", [ada], about(one, "shop", "A comment"));
+  await send("social.comment", [ada], about(one, "shop", "Another comment"));
   const lines = (await digestOf(ada)).split("\n").filter((line) => /^\S/.test(line));
   expect(lines.slice(0, 9)).toEqual([
     `${handle(one)} / shop / Deployment failed`,
@@ -53,10 +53,10 @@ test("a digest is by account, project and kind, and of what repeats of a service
 });
 
 test("a digest shows 50 items, the newest, and says how many more there are", async () => {
-  const { tell, set, subjectsOf } = scene;
+  const { send, set, subjectsOf } = scene;
   const bob = service.user();
   await set(bob, "social.comment", "both", "daily");
-  for (let n = 1; n <= 53; n++) await tell("social.comment", [bob], { title: `comment ${n}.` });
+  for (let n = 1; n <= 53; n++) await send("social.comment", [bob], { title: `comment ${n}.` });
   const text = await digestOf(bob);
   expect(text.match(/- comment \d+\./g)).toHaveLength(50);
   expect(text).toContain("And 3 more.");

@@ -1,22 +1,22 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { catalogue, type KindKey, kindKeys } from "../catalog/kinds.ts";
-import type { Directory } from "../notices/recipients.ts";
+import { catalogue, type KindKey, kindKeys } from "../kinds/kinds.ts";
+import type { Directory } from "../recipients/directory.ts";
 import * as sql from "./sql.ts";
 
-/** The most items that a digest shows. */
+/** The maximum number of items that a digest shows. */
 export const MAX_ITEMS = 50;
 
-/** A notification, or the last of several of one kind about one service, of which there are `count`. */
+/** A notification, or the newest of `count` notifications of one kind about one service. */
 export type DigestItem = Pick<sql.ItemRow, "kind" | "title" | "body" | "metadata" | "count"> & { at: Date };
 
-/** What a digest says, by account, project and kind. `more` items are left out. */
+/** The contents of a digest, by account, project and kind. `more` items are left out. */
 export type DigestContents = {
   accounts: {
-    /** Empty for what concerns the user alone, or an account that is gone. */
+    /** Empty for what concerns only the user, or a deleted account. */
     handle: string;
     projects: {
-      /** Empty for what is about no project. */
+      /** Empty for what does not concern a project. */
       name: string;
       kinds: { kind: KindKey; label: string; items: DigestItem[] }[];
     }[];
@@ -26,12 +26,12 @@ export type DigestContents = {
 };
 
 /**
- * Returns the function that reads what a digest says when it is sent, and drops from it what has been read or switched
- * off since; undefined when nothing is left.
+ * Returns the function that reads the contents of a digest when it is sent, after dropping items that have since been
+ * read or switched off; undefined when none is left.
  */
 export function createDigestContents({ pool, directory }: { pool: Pool; directory: Directory }) {
   return async (digestId: string): Promise<DigestContents | undefined> => {
-    await sql.dropUseless(pool, digestId);
+    await sql.dropObsoleteItems(pool, digestId);
     const rows = await sql.listItems(pool, digestId, MAX_ITEMS);
     if (rows.length === 0) return undefined;
     const ids = [...new Set(rows.map(({ accountId }) => accountId))].filter(Boolean);
@@ -64,7 +64,7 @@ const toItem = ({ kind, title, body, metadata, count, createdAt }: sql.ItemRow):
   at: timestampDate(createdAt),
 });
 
-/** Returns rows by a key, the groups in the order of their first rows. */
+/** Groups rows by key; groups are in the order of their first rows. */
 function groupBy<Row, Key>(rows: Row[], keyOf: (row: Row) => Key): [Key, Row[]][] {
   const groups = new Map<Key, Row[]>();
   for (const row of rows) {

@@ -2,18 +2,18 @@ import type { Letter } from "../../kit/mail/layout.ts";
 import type { DigestContents, DigestItem } from "./digest-contents.ts";
 import type { Digest } from "./windows.ts";
 
-/** Returns what a digest's mail says; `digest` is absent for what had been waiting. */
+/** Returns the text of a digest's mail; `digest` is undefined for items sent because the user switched to immediate. */
 export function toDigestLetter(
   contents: DigestContents,
   digest: Digest | undefined,
 ): Pick<Letter, "subject" | "sections"> {
   const { items } = contents;
   const what = items === 1 ? "1 notification" : `${items} notifications`;
-  const subject = digest ? `Your ${digest} digest: ${what}` : `What was waiting: ${what}`;
+  const subject = digest ? `Your ${digest} digest: ${what}` : `Waiting notifications: ${what}`;
   return { subject, sections: sectionsOf(contents) };
 }
 
-/** Returns what the mail of a bundle says, which holds one kind of what is always mailed. */
+/** Returns the text of a bundle's mail, whose items are all of one forced kind. */
 export function toBundleLetter(contents: DigestContents): Pick<Letter, "subject" | "sections"> {
   const { label, items } = contents.accounts[0]!.projects[0]!.kinds[0]!;
   const { items: total } = contents;

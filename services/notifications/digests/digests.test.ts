@@ -7,7 +7,7 @@ import {
   ReleaseUnhealthySchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import type { KindKey } from "../catalog/kinds.ts";
+import type { KindKey } from "../kinds/kinds.ts";
 import { startNotifications, type TestNotifications } from "../testing.ts";
 import { mailScene } from "./testing.ts";
 import { windowAt } from "./windows.ts";
@@ -21,25 +21,25 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-/** A user whom `kind` reaches in the app and by a daily digest. */
+/** A user who receives `kind` in the app and by a daily digest. */
 async function reader(kind: KindKey = "social.comment") {
   const user = service.user();
   await scene.set(user, kind, "both", "daily");
   return user;
 }
 
-test("what waits comes at 08:00 in one mail, though two processes make digests", async () => {
-  const { tell, mailOf, settled, subjectsOf, mailsOf, toNext, quiet } = scene;
+test("pending notifications are sent at 08:00 in one mail, although two processes make digests", async () => {
+  const { send, mailOf, settled, subjectsOf, mailsOf, toNext, quiet } = scene;
   const other = await service.startOne();
   const ada = await reader();
-  await tell("social.comment", [ada], { title: "first" });
-  await tell("social.comment", [ada], { title: "second" });
+  await send("social.comment", [ada], { title: "first" });
+  await send("social.comment", [ada], { title: "second" });
   expect(await mailOf(ada, "first")).toMatchObject({ state: "digest", attempts: 0 });
   service.clock.ms = windowAt("daily", service.clock.ms).next - 1;
   expect((await mailOf(ada, "first")).state).toBe("digest");
   toNext("daily");
   await settled(ada, "first", "sent");
-  await tell("social.comment", [ada], { title: "third" });
+  await send("social.comment", [ada], { title: "third" });
   await quiet();
   expect(subjectsOf(ada)).toEqual(["Your daily digest: 2 notifications"]);
   expect(await mailOf(ada, "second")).toMatchObject({ state: "sent", attempts: 1 });
@@ -53,12 +53,12 @@ test("what waits comes at 08:00 in one mail, though two processes make digests",
 });
 
 test("the weekly digest comes on Monday, apart from the daily one", async () => {
-  const { tell, settled, subjectsOf, quiet } = scene;
+  const { send, settled, subjectsOf, quiet } = scene;
   const bob = await reader();
-  await tell("social.announcement", [bob], { title: "news" });
+  await send("social.announcement", [bob], { title: "news" });
   const monday = windowAt("weekly", service.clock.ms).next;
   service.clock.ms = monday - 24 * 3_600_000;
-  await tell("social.comment", [bob], { title: "comment" });
+  await send("social.comment", [bob], { title: "comment" });
   await quiet();
   expect(subjectsOf(bob)).toEqual([]);
   service.clock.ms = monday;
@@ -71,12 +71,12 @@ test("the weekly digest comes on Monday, apart from the daily one", async () => 
 });
 
 test("what was read is left out, and when nothing is left there is no mail", async () => {
-  const { tell, settled, mailsOf, mailOf, toNext, quiet } = scene;
+  const { send, settled, mailsOf, mailOf, toNext, quiet } = scene;
   const [some, all] = [await reader(), await reader()];
-  await tell("social.comment", [some, all], { title: "read" });
+  await send("social.comment", [some, all], { title: "read" });
   await service.as(all.userId).markAllRead({});
   await service.as(some.userId).markAllRead({});
-  await tell("social.comment", [some], { title: "unread" });
+  await send("social.comment", [some], { title: "unread" });
   toNext("daily");
   await settled(some, "unread", "sent");
   await settled(all, "read", "dropped");
@@ -88,7 +88,7 @@ test("what was read is left out, and when nothing is left there is no mail", asy
   expect(await mailOf(all, "read")).toMatchObject({ state: "dropped", reason: "read" });
 });
 
-test("a failure is left out when a later deployment of the service is live, also for those not told of that", async () => {
+test("a failure is left out when a later deployment of the service is live, also for users not notified of that", async () => {
   const { set, mailOf, settled, mailsOf, toNext, quiet } = scene;
   const eve = await reader("deploy.failed");
   await set(eve, "deploy.ready", "off", "immediate");
@@ -98,7 +98,7 @@ test("a failure is left out when a later deployment of the service is live, also
     service.publish("deployer", DeploymentFailedSchema, accountId, { accountId, serviceId, version });
   await fail(web!, 3);
   await fail(api!, 2);
-  const { data } = await eventually("both are told", async () => {
+  const { data } = await eventually("both are notified", async () => {
     const page = await service.as(eve.userId).listNotifications({});
     return page.data.length === 2 ? page : undefined;
   });
@@ -122,7 +122,7 @@ test("a failure is left out when a later deployment of the service is live, also
   expect((await mailOf(eve, webTitle)).reason).toBe("healed");
 });
 
-test("an incident is left out when the service is healthy again, and not when it fell ill once more", async () => {
+test("an incident is left out when the service is healthy again, but not when it became unhealthy once more", async () => {
   const { settled, mailsOf, toNext, quiet } = scene;
   const ivy = await reader("deploy.unhealthy");
   const accountId = service.account([ivy, "owner"]);
@@ -158,10 +158,10 @@ test("an incident is left out when the service is healthy again, and not when it
   expect(mailsOf(ivy)[0]!.text).not.toContain("well is unhealthy");
 });
 
-test("a user whose address nobody vouches for any more gets no digest, and can see why", async () => {
-  const { tell, settled, mailsOf, toNext } = scene;
+test("a user whose address is no longer verified gets no digest, and can see why", async () => {
+  const { send, settled, mailsOf, toNext } = scene;
   const gone = await reader();
-  await tell("social.comment", [gone], { title: "unreachable" });
+  await send("social.comment", [gone], { title: "unreachable" });
   service.neighbours.users.set(gone.userId, { ...gone, emailVerified: false });
   toNext("daily");
   expect(await settled(gone, "unreachable", "dropped")).toMatchObject({ reason: "not_verified" });

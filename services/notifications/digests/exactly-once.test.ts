@@ -3,7 +3,7 @@ import { InternalService } from "../../../proto/gen/berth/identity/v1/internal_p
 import { newId } from "../../kit/ids.ts";
 import { serviceClient } from "../../kit/rpc/client.ts";
 import { testKeys } from "../../kit/testing/testing.ts";
-import { createDirectory } from "../notices/recipients.ts";
+import { createDirectory } from "../recipients/directory.ts";
 import { startNotifications } from "../testing.ts";
 import { makeDigests } from "./make-digests.ts";
 import { mailScene } from "./testing.ts";
@@ -16,12 +16,12 @@ async function startWithoutMail() {
 }
 
 test("a platform that was off at 08:00, twice, sends one digest when it is back, from whichever process", async () => {
-  const { service, mail, tell, set, toNext, quiet, subjectsOf } = await startWithoutMail();
+  const { service, mail, send, set, toNext, quiet, subjectsOf } = await startWithoutMail();
   const ada = service.user();
   await set(ada, "social.comment", "both", "daily");
-  await tell("social.comment", [ada]);
+  await send("social.comment", [ada]);
   toNext("daily");
-  await tell("social.comment", [ada]);
+  await send("social.comment", [ada]);
   toNext("daily");
   service.clock.ms += 5 * 3_600_000;
   const processes = await Promise.all([service.startOne(mail), service.startOne(mail)]);
@@ -34,10 +34,10 @@ test("a platform that was off at 08:00, twice, sends one digest when it is back,
 test.each(["digests", "mails"])(
   "a digest that fails while %s are written is made again, and comes once",
   async (table) => {
-    const { service, mail, tell, set, toNext, quiet, subjectsOf } = await startWithoutMail();
+    const { service, mail, send, set, toNext, quiet, subjectsOf } = await startWithoutMail();
     const users = [service.user(), service.user(), service.user()];
     for (const user of users) await set(user, "social.comment", "both", "daily");
-    await tell("social.comment", users);
+    await send("social.comment", users);
     // The sequence counts failures, which are rolled back.
     await service.pool.query(`create sequence failures;
       create function fail() returns trigger language plpgsql as $$

@@ -2,17 +2,17 @@ import type { Logger } from "../../kit/log.ts";
 import { queueMails } from "../../kit/mail/mail.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { startTask } from "../../kit/tasks/task.ts";
-import type { Directory } from "../notices/recipients.ts";
+import type { Directory } from "../recipients/directory.ts";
 import { MAKE_DIGESTS } from "../tasks.ts";
 import * as sql from "./sql.ts";
 import { type Digest, windowKey } from "./windows.ts";
 
 type Deps = { pool: Pool; directory: Directory; now: () => number };
 
-/** How many users one transaction makes digests for. */
+/** The number of users for whom one transaction makes digests. */
 const CHUNK = 500;
 
-/** Makes digests when they are due, until it is stopped. A second makes those of 500 users, so that stopping is quick. */
+/** Makes digests when they are due, until stopped. Each run handles at most 500 users, so that stopping is quick. */
 export function startDigests({ log, ...deps }: Deps & { log: Logger }) {
   const tick = async () => {
     await makeDigests(deps, "daily");
@@ -22,8 +22,8 @@ export function startDigests({ log, ...deps }: Deps & { log: Logger }) {
 }
 
 /**
- * Makes the digests that are due, of at most 500 users, and queues their mails. Returns of how many users something was
- * due. A user gets one of each window, however many replicas do this (docs/notifications.md#digests).
+ * Makes the digests that are due, for at most 500 users, and queues their mails. Returns the number of users with items
+ * due. A user gets one digest per window, however many replicas run this (docs/notifications.md#digests).
  */
 export async function makeDigests({ pool, directory, now }: Deps, digest: Digest): Promise<number> {
   const at = now();
@@ -49,7 +49,7 @@ export async function makeDigests({ pool, directory, now }: Deps, digest: Digest
   return userIds.length;
 }
 
-/** Queues the mails of digests. `digest` is absent for what was waiting when a user asked for mails at once. */
+/** Queues the mails of digests. `digest` is undefined for items sent because the user switched to immediate. */
 export function queueDigests(
   tx: Tx,
   digests: { id: string; email: string; digest?: Digest }[],

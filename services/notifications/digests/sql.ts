@@ -1,17 +1,17 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { newId } from "../../kit/ids.ts";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
-import { FORCED, type KindKey } from "../catalog/kinds.ts";
+import { FORCED, type KindKey } from "../kinds/kinds.ts";
 
-// Statements that change what waits skip rows that another one changes at this moment: whoever came first has sent,
-// dropped or read them, and nobody waits for another, in whatever order they meet.
+// Statements that change pending rows skip those that another transaction has locked: it has sent, dropped or read them
+// already. No transaction waits for another, so none can deadlock.
 
-/** What waits for a digest that is not made yet. */
-const WAITING = "mail_state = 'digest' and digest_id is null";
+/** Notifications pending for a digest that is not made yet. */
+const PENDING = "mail_state = 'digest' and digest_id is null";
 
 /**
- * Counts a mail to each of these users, unless `most` were counted within the hour before `now`. Returns the users who
- * had as many.
+ * Counts a mail to each of these users unless `most` were counted within the hour before `now`. Returns the users who
+ * have reached `most`.
  */
 export async function countMails(db: Db, userIds: string[], now: Date, most: number): Promise<string[]> {
   const rows = await many<{ userId: string; held: boolean }>(
@@ -28,8 +28,8 @@ export async function countMails(db: Db, userIds: string[], now: Date, most: num
   return rows.filter(({ held }) => held).map(({ userId }) => userId);
 }
 
-/** Puts off mails that are too many until a digest. */
-export function holdMails(db: Db, ids: string[], until: Date): Promise<number> {
+/** Defers mails beyond the limit to a digest. */
+export function deferMails(db: Db, ids: string[], until: Date): Promise<number> {
   return execute(
     db,
     "notifications_hold",
@@ -39,10 +39,10 @@ export function holdMails(db: Db, ids: string[], until: Date): Promise<number> {
 }
 
 /**
- * Returns for each of these users whether a bundled mail goes at once, or when the bundle is due that takes it: an hour
- * after the last mail. A bundle that was sealed takes no more.
+ * Returns for each of these users whether a bundled mail is held back, and when its bundle is due: an hour after the last
+ * mail. A closed bundle takes no more items.
  */
-export async function takeBundlePlaces(db: Db, kind: KindKey, userIds: string[], now: Date) {
+export async function reserveBundles(db: Db, kind: KindKey, userIds: string[], now: Date) {
   const rows = await many<{ userId: string; dueMs: number; held: boolean }>(
     db,
     "mail_bundles_take",
@@ -59,7 +59,7 @@ export async function takeBundlePlaces(db: Db, kind: KindKey, userIds: string[],
   return new Map(rows.map(({ userId, dueMs, held }) => [userId, { dueAt: new Date(dueMs), held }]));
 }
 
-/** Puts notifications into their users' bundles. Returns the digests of bundles that begin with them, by user. */
+/** Adds notifications to their users' bundles. Returns the digests of newly opened bundles, by user. */
 export async function fillBundles(
   db: Db,
   kind: KindKey,
@@ -92,8 +92,8 @@ export async function fillBundles(
   return new Map(rows.map(({ id, userId }) => [userId, id]));
 }
 
-/** Seals a user's bundle, once nobody is about to put something into it: what comes later waits for the next. */
-export function sealBundle(db: Db, bundle: { userId: string; kind: KindKey; dueAt: Date }): Promise<number> {
+/** Closes a user's bundle, waiting for transactions that are adding to it: later notifications go into the next one. */
+export function closeBundle(db: Db, bundle: { userId: string; kind: KindKey; dueAt: Date }): Promise<number> {
   return execute(
     db,
     "mail_bundles_seal",
@@ -102,22 +102,22 @@ export function sealBundle(db: Db, bundle: { userId: string; kind: KindKey; dueA
   );
 }
 
-/** Drops what waits of a service's failed deployments up to a version, which is live. */
-export function dropHealed(db: Db, { serviceId, version }: { serviceId: string; version: number }) {
+/** Drops pending notifications of a service's failed deployments up to a version that is now live. */
+export function dropResolvedFailures(db: Db, { serviceId, version }: { serviceId: string; version: number }) {
   return execute(
     db,
     "notifications_drop_healed",
     `update notifications set mail_state = 'dropped', mail_reason = 'healed', mail_at = now()
-     where id in (select id from notifications where ${WAITING} and kind = 'deploy.failed'
+     where id in (select id from notifications where ${PENDING} and kind = 'deploy.failed'
        and metadata->>'serviceId' = $1 and (metadata->>'version')::int <= $2 for update skip locked)`,
     [serviceId, version],
   );
 }
 
-// Only the preference weekly waits for the weekly digest: what came in a burst waits for the daily one.
+// Only notifications with the preference weekly go into the weekly digest: those deferred as a burst go into the daily one.
 const OF_DIGEST = "(frequency = 'weekly') = $1";
 
-/** Lists users for whom something waits that is due, and who have no digest of this window yet. */
+/** Lists users who have pending notifications that are due and no digest of this window yet. */
 export async function listDueUsers(
   db: Db,
   due: { weekly: boolean; now: Date; window: string; limit: number },
@@ -126,7 +126,7 @@ export async function listDueUsers(
     db,
     "digests_due",
     `select distinct user_id as "userId" from notifications n
-     where ${WAITING} and ${OF_DIGEST} and digest_at <= $2
+     where ${PENDING} and ${OF_DIGEST} and digest_at <= $2
        and not exists (select from digests d where d.user_id = n.user_id and d.time_window = $3)
      limit $4`,
     [due.weekly, due.now, due.window, due.limit],
@@ -134,19 +134,19 @@ export async function listDueUsers(
   return rows.map(({ userId }) => userId);
 }
 
-/** Drops what waits of users whom no mail can reach. */
+/** Drops due notifications of users without a verified e-mail. */
 export function dropDue(db: Db, userIds: string[], { weekly, now }: { weekly: boolean; now: Date }) {
   return execute(
     db,
     "notifications_drop_due",
     `update notifications set mail_state = 'dropped', mail_reason = 'not_verified', mail_at = now()
-     where id in (select id from notifications where ${WAITING} and ${OF_DIGEST} and digest_at <= $2
+     where id in (select id from notifications where ${PENDING} and ${OF_DIGEST} and digest_at <= $2
        and user_id = any($3) for update skip locked)`,
     [weekly, now, userIds],
   );
 }
 
-/** Inserts digests of a window for those users who have none of it, and returns them. */
+/** Inserts digests of a window for those users who have none yet, and returns them. */
 export function insertDigests(
   db: Db,
   userIds: string[],
@@ -163,8 +163,8 @@ export function insertDigests(
 }
 
 /**
- * Gives the digests of a window what is due of these users. One scan of what waits serves all users, also when the
- * planner does not know yet how much that is.
+ * Assigns the due notifications of these users to their digests of a window. One scan serves all users, even while the
+ * planner has no statistics yet.
  */
 export function fillDigests(db: Db, userIds: string[], due: { weekly: boolean; now: Date; window: string }) {
   return execute(
@@ -172,48 +172,48 @@ export function fillDigests(db: Db, userIds: string[], due: { weekly: boolean; n
     "digests_fill",
     `update notifications n
      set digest_id = (select id from digests d where d.user_id = n.user_id and d.time_window = $3)
-     where id in (select id from notifications where ${WAITING} and ${OF_DIGEST} and digest_at <= $2
+     where id in (select id from notifications where ${PENDING} and ${OF_DIGEST} and digest_at <= $2
        and user_id = any($4) for update skip locked)`,
     [due.weekly, due.now, due.window, userIds],
   );
 }
 
-/** Whether mails of a kind wait for a user because of the preference. */
-export async function hasWaiting(db: Db, userId: string, kind: KindKey): Promise<boolean> {
+/** Returns whether notifications of a kind are pending for a user because of the preference. */
+export async function hasPending(db: Db, userId: string, kind: KindKey): Promise<boolean> {
   const text = `select exists (select from notifications
-    where ${WAITING} and user_id = $1 and kind = $2 and frequency <> 'immediate') as waits`;
-  return (await one<{ waits: boolean }>(db, "notifications_waiting", text, [userId, kind]))!.waits;
+    where ${PENDING} and user_id = $1 and kind = $2 and frequency <> 'immediate') as pending`;
+  return (await one<{ pending: boolean }>(db, "notifications_pending", text, [userId, kind]))!.pending;
 }
 
-/** Gives a digest what waits of one kind because of the preference. */
+/** Assigns to a digest the notifications of one kind that are pending because of the preference. */
 export function fillWithKind(db: Db, digest: { id: string; userId: string }, kind: KindKey): Promise<number> {
   return execute(
     db,
     "digest_fill_kind",
     `update notifications set digest_id = $1
-     where id in (select id from notifications where ${WAITING} and user_id = $2 and kind = $3
+     where id in (select id from notifications where ${PENDING} and user_id = $2 and kind = $3
        and frequency <> 'immediate' for update skip locked)`,
     [digest.id, digest.userId, kind],
   );
 }
 
-/** Drops the mails of a kind that did not go out to a user yet. */
+/** Drops the mails of a kind that have not been sent to a user yet. */
 export function dropMails(db: Db, userId: string, kind: KindKey): Promise<number> {
   return execute(
     db,
     "notifications_drop_mails",
     `update notifications set mail_state = 'dropped', mail_reason = 'switched_off', mail_at = now()
      where id in (select id from notifications where user_id = $1 and kind = $2
-       and (${WAITING} or mail_state in ('queued', 'retrying')) for update skip locked)`,
+       and (${PENDING} or mail_state in ('queued', 'retrying')) for update skip locked)`,
     [userId, kind],
   );
 }
 
-/** Drops from a digest what was read, what its user wants no mail of, and services that are healthy again; nothing forced. */
-export function dropUseless(db: Db, digestId: string): Promise<number> {
+/** Drops from a digest items that were read, that the user switched off, or whose service recovered; never forced ones. */
+export function dropObsoleteItems(db: Db, digestId: string): Promise<number> {
   return execute(
     db,
-    "digest_drop_useless",
+    "digest_drop_obsolete",
     `update notifications n set mail_state = 'dropped', mail_at = now(), mail_reason = reason
      from (select id, case
          when read_at is not null then 'read'
@@ -222,8 +222,8 @@ export function dropUseless(db: Db, digestId: string): Promise<number> {
          when kind = 'deploy.unhealthy' and exists (select from incidents i
            where i.service_id = w.metadata->>'serviceId' and i.closed_at is not null) then 'healed' end as reason
        from notifications w where digest_id = $1 and mail_state = 'digest' and kind <> all($2)
-       for update skip locked) useless
-     where n.id = useless.id and reason is not null`,
+       for update skip locked) obsolete
+     where n.id = obsolete.id and reason is not null`,
     [digestId, FORCED],
   );
 }
@@ -235,13 +235,13 @@ export type ItemRow = {
   body: string;
   metadata: Record<string, string>;
   createdAt: Timestamp;
-  /** How many notifications the item stands for. */
+  /** The number of notifications that the item represents. */
   count: number;
-  /** How many items the digest has. */
+  /** The number of items in the digest. */
   total: number;
 };
 
-/** Lists the newest items of a digest: the same kind of deploy.* of one service is one item, the last of them. */
+/** Lists the newest items of a digest. Notifications of one deploy.* kind about one service are one item, the newest. */
 export function listItems(db: Db, digestId: string, limit: number): Promise<ItemRow[]> {
   return many<ItemRow>(
     db,
@@ -258,7 +258,7 @@ export function listItems(db: Db, digestId: string, limit: number): Promise<Item
   );
 }
 
-/** Records what became of a try to mail a digest. */
+/** Records the outcome of an attempt to mail a digest. */
 export function recordDigest(
   db: Db,
   mail: { id: string; state: string; attempts: number; reason: string | undefined },

@@ -1,12 +1,12 @@
 import { transaction } from "../../kit/postgres/db.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import type { KindKey } from "../catalog/kinds.ts";
+import type { KindKey } from "../kinds/kinds.ts";
 import { type Notice, notify } from "../notices/notify.ts";
-import type { Recipient } from "../notices/recipients.ts";
+import type { Recipient } from "../recipients/directory.ts";
 import type { TestNotifications } from "../testing.ts";
 import { type Digest, windowAt } from "./windows.ts";
 
-/** What tests of mails and digests do with a service under test: tell users something, set the clock, look. */
+/** Helpers for tests of mails and digests: notify users, set the clock, read what was sent. */
 export function mailScene(service: TestNotifications) {
   const { pool, box, clock } = service;
   let count = 0;
@@ -19,8 +19,8 @@ export function mailScene(service: TestNotifications) {
   const mailOf = async (user: Recipient, title: string) => (await decisionOf(user, title)).mail!;
 
   return {
-    /** Tells users something, as the handler of an event does. */
-    tell(kind: KindKey, recipients: Recipient[], more: Partial<Notice> = {}) {
+    /** Notifies users, as the handler of an event does. */
+    send(kind: KindKey, recipients: Recipient[], more: Partial<Notice> = {}) {
       const dedupe = `n${++count}`;
       const notice = { kind, accountId: "", title: dedupe, body: `Body of ${dedupe}.`, metadata: {}, dedupe };
       return transaction(pool, (tx) =>
@@ -33,7 +33,7 @@ export function mailScene(service: TestNotifications) {
     subjectsOf: ({ email }: Recipient) => box.for(email).map(({ headers }) => headers.get("subject")),
     /** Returns why a user has a notification, which is found by its title. */
     decisionOf,
-    /** Returns what became of its mail. */
+    /** Returns the outcome of its mail. */
     mailOf,
     settled: (user: Recipient, title: string, state: string) =>
       eventually(`the mail of ${title} is ${state}`, async () => {
@@ -44,7 +44,7 @@ export function mailScene(service: TestNotifications) {
     toNext(digest: Digest) {
       clock.ms = windowAt(digest, clock.ms).next;
     },
-    /** Waits until all digests that are due are made, and all mails gone. */
+    /** Waits until all due digests are made and all mails sent. */
     quiet: () =>
       eventually("nothing is due", async () => {
         const due = "mail_state = 'digest' and digest_id is null and digest_at <= $1";

@@ -6,20 +6,20 @@ import type { Notice, Notify } from "../notices/notify.ts";
 export type Announce = ReturnType<typeof announcer>;
 
 /**
- * Returns the function that makes handlers of events: `toNotices` returns what users are told of an event, asking other
- * services for what the event does not carry; `also` is what else the event changes.
+ * Returns the function that makes handlers of events: `toNotices` returns the notices of an event, asking other services
+ * for what the event does not carry; `change` makes the further changes of the event, in the same transaction.
  */
 export function announcer(notify: Notify) {
   return <S extends DescMessage>(
     schema: S,
     toNotices: (event: MessageShape<S>) => Promise<Notice[]>,
-    also?: (tx: Tx, event: MessageShape<S>) => Promise<unknown>,
+    change?: (tx: Tx, event: MessageShape<S>) => Promise<unknown>,
   ): Handler =>
     on<S, Notice[]>(schema, {
       prepare: toNotices,
       handle: async (tx, event, notices) => {
         for (const notice of notices) await notify(tx, notice);
-        await also?.(tx, event);
+        await change?.(tx, event);
       },
     });
 }

@@ -7,7 +7,9 @@ import {
 import type { Handler } from "../../kit/events/handler.ts";
 import { deleteIncident } from "../incidents/sql.ts";
 import type { Notice } from "../notices/notify.ts";
-import { audienceOf, type Directory, nameOf } from "../notices/recipients.ts";
+import { nameOf } from "../notices/text.ts";
+import { audienceOf } from "../recipients/audience.ts";
+import type { Directory } from "../recipients/directory.ts";
 import type { Announce } from "./announce.ts";
 
 type Deletion = {
@@ -16,12 +18,12 @@ type Deletion = {
   id: string;
   /** What was deleted: "Service web of shop, production". */
   what: string;
-  /** What went with it. */
+  /** What was deleted with it. */
   lost: string;
   metadata: Record<string, string>;
 };
 
-/** Handlers of deletions: users are told of the outermost thing that was deleted, and not of what was in it. */
+/** Handlers of deletions: only the outermost deleted resource is announced, not what it contained. */
 export function deletionHandlers({
   announce,
   directory,
@@ -79,10 +81,10 @@ export function deletionHandlers({
   ];
 }
 
-/** What the addons hold. */
+/** The data of each type of addon. */
 const DATA: Record<string, string> = { postgres: "PostgreSQL", redis: "Redis" };
 
 function lostServices(count: number): string {
-  if (count === 0) return "with all that was in it";
+  if (count === 0) return "with everything in it";
   return `with ${count === 1 ? "its service and its" : `its ${count} services and their`} data`;
 }

@@ -2,18 +2,18 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import * as deployer from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import * as identity from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { newId } from "../../kit/ids.ts";
-import { at, inShort, startTelling } from "./testing.ts";
+import { at, startWithMembers, summaryOf } from "./testing.ts";
 
-type Telling = Awaited<ReturnType<typeof startTelling>>;
+type Scene = Awaited<ReturnType<typeof startWithMembers>>;
 
-let service: Telling["service"];
-let people: Telling["people"];
+let service: Scene["service"];
+let people: Scene["people"];
 let accountId: string;
 let serviceId: string;
-let tell: Telling["tell"];
+let publish: Scene["publish"];
 
 beforeAll(async () => {
-  ({ service, people, accountId, tell } = await startTelling());
+  ({ service, people, accountId, publish } = await startWithMembers());
   const deployment = {
     errorMessage: "npm ci exited 1\nat …",
     errorCode: "build_failed",
@@ -23,25 +23,25 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-test("who is told of what becomes of a deployment, each once", async () => {
+test("outcomes of a deployment notify their audience, each once", async () => {
   const event = { accountId, serviceId, deploymentId: "dep_1", version: 14 };
-  const failed = await tell("deployer", deployer.DeploymentFailedSchema, event);
-  expect(inShort(failed)).toEqual(["actor", "editor", "owner"].map((to) => `${to} deploy.failed`));
+  const failed = await publish("deployer", deployer.DeploymentFailedSchema, event);
+  expect(summaryOf(failed)).toEqual(["actor", "editor", "owner"].map((to) => `${to} deploy.failed`));
   expect(failed[0]).toMatchObject({
     title: "Deployment 14 of web failed in build: npm ci exited 1",
-    body: "web in shop, production: npm ci exited 1. Version 3 keeps running. Mend the cause, then deploy again.",
+    body: "web in shop, production: npm ci exited 1. Version 3 keeps running. Fix the cause, then deploy again.",
   });
-  expect(await tell("deployer", deployer.DeploymentSupersededSchema, event)).toEqual([]);
-  expect(await tell("deployer", deployer.DeploymentQueuedSchema, event)).toEqual([]);
-  const rollback = await tell("deployer", deployer.DeploymentQueuedSchema, { ...event, rollbackOf: 3 });
+  expect(await publish("deployer", deployer.DeploymentSupersededSchema, event)).toEqual([]);
+  expect(await publish("deployer", deployer.DeploymentQueuedSchema, event)).toEqual([]);
+  const rollback = await publish("deployer", deployer.DeploymentQueuedSchema, { ...event, rollbackOf: 3 });
   expect(rollback[0]).toMatchObject({ kind: "deploy.rolled_back", title: "Rollback of web to version 3" });
   const dangling = { ...event, name: "DB", reason: "service_not_found", revision: 4 };
-  const left = await tell("deployer", deployer.VariableDanglingSchema, dangling);
-  expect(inShort(left)).toEqual(["actor", "editor", "owner"].map((to) => `${to} deploy.config_dangling`));
+  const left = await publish("deployer", deployer.VariableDanglingSchema, dangling);
+  expect(summaryOf(left)).toEqual(["actor", "editor", "owner"].map((to) => `${to} deploy.config_dangling`));
   expect(left[0].title).toBe("DB of web does not resolve");
 });
 
-test("an incident is told once, and so is its end; events without a time count when they come", async () => {
+test("an incident yields one notice, and so does its end; events without a time count from their arrival", async () => {
   const id = service.service(accountId, {
     servingVersion: 2,
     deployment: { rolloutMessage: "It exited with 7.", wasHealthy: true },
@@ -60,31 +60,31 @@ test("an incident is told once, and so is its end; events without a time count w
     at: at(minute),
     ...more,
   });
-  const begun = await tell("deployer", deployer.ReleaseUnhealthySchema, sick(0));
-  expect(inShort(begun)).toEqual(["actor", "editor", "owner"].map((to) => `${to} deploy.unhealthy`));
+  const begun = await publish("deployer", deployer.ReleaseUnhealthySchema, sick(0));
+  expect(summaryOf(begun)).toEqual(["actor", "editor", "owner"].map((to) => `${to} deploy.unhealthy`));
   expect(begun[0].body).toContain("It exited with 7.");
-  expect(await tell("deployer", deployer.ReleaseUnhealthySchema, sick(1))).toEqual([]);
-  expect(inShort(await tell("deployer", deployer.ReleaseRecoveredSchema, well(2)))[1]).toBe(
+  expect(await publish("deployer", deployer.ReleaseUnhealthySchema, sick(1))).toEqual([]);
+  expect(summaryOf(await publish("deployer", deployer.ReleaseRecoveredSchema, well(2)))[1]).toBe(
     "editor deploy.recovered",
   );
-  expect(await tell("deployer", deployer.ReleaseUnhealthySchema, sick(9))).toEqual([]);
-  expect(await tell("deployer", deployer.ReleaseRecoveredSchema, well(10))).toEqual([]);
-  expect(await tell("deployer", deployer.ReleaseUnhealthySchema, sick(7))).toEqual([]);
-  expect(await tell("deployer", deployer.ReleaseUnhealthySchema, sick(30))).toHaveLength(3);
-  const ready = await tell("deployer", deployer.ReleaseHealthySchema, well(31));
-  expect(inShort(ready)[1]).toBe("editor deploy.ready");
-  expect(await tell("deployer", deployer.ReleaseRecoveredSchema, well(31, { firstHealthy: true }))).toEqual(
-    [],
-  );
+  expect(await publish("deployer", deployer.ReleaseUnhealthySchema, sick(9))).toEqual([]);
+  expect(await publish("deployer", deployer.ReleaseRecoveredSchema, well(10))).toEqual([]);
+  expect(await publish("deployer", deployer.ReleaseUnhealthySchema, sick(7))).toEqual([]);
+  expect(await publish("deployer", deployer.ReleaseUnhealthySchema, sick(30))).toHaveLength(3);
+  const ready = await publish("deployer", deployer.ReleaseHealthySchema, well(31));
+  expect(summaryOf(ready)[1]).toBe("editor deploy.ready");
+  expect(
+    await publish("deployer", deployer.ReleaseRecoveredSchema, well(31, { firstHealthy: true })),
+  ).toEqual([]);
 
   const old = service.service(accountId);
   const untimed = { accountId, serviceId: old, version: 1, code: "crash_loop" };
-  const first = await tell("deployer", deployer.ReleaseUnhealthySchema, untimed);
+  const first = await publish("deployer", deployer.ReleaseUnhealthySchema, untimed);
   expect(first[0]).toMatchObject({ title: "Version 1 of web does not become healthy" });
-  expect(await tell("deployer", deployer.ReleaseRecoveredSchema, untimed)).toHaveLength(3);
+  expect(await publish("deployer", deployer.ReleaseRecoveredSchema, untimed)).toHaveLength(3);
 });
 
-test("nothing is told of the deployments and the health of what is deleted", async () => {
+test("deployments and health of a deleted service yield no notice", async () => {
   const event = { accountId, serviceId: newId("svc"), version: 1, code: "crash_loop", at: at(0) };
   for (const schema of [
     deployer.DeploymentFailedSchema,
@@ -93,23 +93,23 @@ test("nothing is told of the deployments and the health of what is deleted", asy
     deployer.ReleaseRecoveredSchema,
     deployer.VariableDanglingSchema,
   ] as const)
-    expect(await tell("deployer", schema as typeof deployer.ReleaseUnhealthySchema, event)).toEqual([]);
+    expect(await publish("deployer", schema as typeof deployer.ReleaseUnhealthySchema, event)).toEqual([]);
 });
 
-test("owners are told of the outermost thing that was deleted, also by a deployer that does not name it", async () => {
+test("owners are notified of the outermost deleted resource, also by a deployer that does not name it", async () => {
   const ids = { accountId, projectId: "prj_1", environmentId: "env_1", serviceId: "svc_1" };
   const inner = { ...ids, name: "web", type: "web", withEnvironment: true };
-  expect(await tell("deployer", deployer.ServiceDeletedSchema, inner)).toEqual([]);
+  expect(await publish("deployer", deployer.ServiceDeletedSchema, inner)).toEqual([]);
   const middle = { ...ids, name: "production", withProject: true };
-  expect(await tell("deployer", deployer.EnvironmentDeletedSchema, middle)).toEqual([]);
+  expect(await publish("deployer", deployer.EnvironmentDeletedSchema, middle)).toEqual([]);
   const byUserId = people.actor.userId;
-  const project = await tell("deployer", deployer.ProjectDeletedSchema, {
+  const project = await publish("deployer", deployer.ProjectDeletedSchema, {
     ...ids,
     name: "shop",
     byUserId,
     services: 2,
   });
-  expect(inShort(project)).toEqual(["actor deletion.completed", "owner deletion.completed"]);
+  expect(summaryOf(project)).toEqual(["actor deletion.completed", "owner deletion.completed"]);
   expect(project[0]).toMatchObject({
     title: "Project shop was deleted",
     mailState: expect.stringMatching(/queued|sent/),
@@ -126,48 +126,50 @@ test("owners are told of the outermost thing that was deleted, also by a deploye
     environmentName: "production",
     byUserId,
   };
-  const [gone] = await tell("deployer", deployer.ServiceDeletedSchema, addon);
+  const [gone] = await publish("deployer", deployer.ServiceDeletedSchema, addon);
   expect(gone).toMatchObject({ title: "Addon db of shop, production was deleted" });
   expect(gone.body).toContain("with all its PostgreSQL data");
-  const [old] = await tell("deployer", deployer.ServiceDeletedSchema, { ...ids, serviceId: "svc_3" });
+  const [old] = await publish("deployer", deployer.ServiceDeletedSchema, { ...ids, serviceId: "svc_3" });
   expect(old).toMatchObject({
     title: "A service was deleted",
     body: expect.stringMatching(/^Somebody deleted it/),
   });
 });
 
-test("members who join, leave and are removed: the others who own the account learn it, and who is removed", async () => {
+test("members who join, leave or are removed: the other owners are notified, and so is who was removed", async () => {
   const { reader, actor } = people;
   const joined = { accountId, userId: reader.userId, role: "reader", at: at(0) };
-  expect(inShort(await tell("identity", identity.MemberAddedSchema, joined))).toEqual([
+  expect(summaryOf(await publish("identity", identity.MemberAddedSchema, joined))).toEqual([
     "actor member.joined",
     "owner member.joined",
   ]);
-  expect(await tell("identity", identity.MemberAddedSchema, { ...joined, founder: true, at: at(1) })).toEqual(
-    [],
-  );
+  expect(
+    await publish("identity", identity.MemberAddedSchema, { ...joined, founder: true, at: at(1) }),
+  ).toEqual([]);
   const removed = { accountId, userId: reader.userId, byUserId: actor.userId, at: at(2) };
-  expect(inShort(await tell("identity", identity.MemberRemovedSchema, removed))).toEqual([
+  expect(summaryOf(await publish("identity", identity.MemberRemovedSchema, removed))).toEqual([
     "owner member.left",
     "reader member.removed",
   ]);
   const left = { accountId, userId: actor.userId, byUserId: actor.userId, at: at(3) };
-  expect(inShort(await tell("identity", identity.MemberRemovedSchema, left))).toEqual(["owner member.left"]);
-  const old = await tell("identity", identity.MemberRemovedSchema, {
+  expect(summaryOf(await publish("identity", identity.MemberRemovedSchema, left))).toEqual([
+    "owner member.left",
+  ]);
+  const old = await publish("identity", identity.MemberRemovedSchema, {
     accountId,
     userId: people.editor.userId,
   });
-  expect(inShort(old)).toEqual(["actor member.left", "editor member.removed", "owner member.left"]);
-  const gone = await tell("identity", identity.MemberRemovedSchema, {
+  expect(summaryOf(old)).toEqual(["actor member.left", "editor member.removed", "owner member.left"]);
+  const gone = await publish("identity", identity.MemberRemovedSchema, {
     accountId,
     userId: newId("usr"),
     byUserId: actor.userId,
   });
-  expect(inShort(gone)).toEqual(["owner member.left"]);
+  expect(summaryOf(gone)).toEqual(["owner member.left"]);
   expect(gone[0].title).toMatch(/^Ada removed A member from/);
 });
 
-test("a role that changes there and back is told each time; an invitation once, and mailed by identity alone", async () => {
+test("a role that changes there and back yields a notice each time; an invitation one, which only identity mails", async () => {
   const { reader, actor } = people;
   for (const [role, previousRole, minute] of [
     ["editor", "reader", 0],
@@ -175,16 +177,16 @@ test("a role that changes there and back is told each time; an invitation once, 
     ["editor", "reader", 2],
   ] as const) {
     const event = { accountId, userId: reader.userId, role, previousRole, at: at(minute) };
-    expect(inShort(await tell("identity", identity.MemberRoleChangedSchema, event))).toEqual([
+    expect(summaryOf(await publish("identity", identity.MemberRoleChangedSchema, event))).toEqual([
       "reader member.role_changed",
     ]);
   }
   const invitation = { accountId, invitationId: "inv_1", role: "owner", invitedByUserId: actor.userId };
-  expect(await tell("identity", identity.InvitationCreatedSchema, invitation)).toEqual([]);
-  const [told] = await tell("identity", identity.InvitationCreatedSchema, {
+  expect(await publish("identity", identity.InvitationCreatedSchema, invitation)).toEqual([]);
+  const [received] = await publish("identity", identity.InvitationCreatedSchema, {
     ...invitation,
     userId: reader.userId,
   });
-  expect(told).toMatchObject({ to: "reader", kind: "member.invited", mailState: "none" });
-  expect(told.body).toMatch(/^Ada invited you to be an owner of h/);
+  expect(received).toMatchObject({ to: "reader", kind: "member.invited", mailState: "none" });
+  expect(received.body).toMatch(/^Ada invited you to be an owner of h/);
 });

@@ -2,9 +2,9 @@ import type { Client } from "@connectrpc/connect";
 import type { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import type { ConsumerDefinition } from "../../kit/events/consumer.ts";
 import type { Notify } from "../notices/notify.ts";
-import type { Directory } from "../notices/recipients.ts";
 import { createServiceNotice } from "../notices/service-notice.ts";
-import { accountDeletedHandler } from "./account-deleted-handler.ts";
+import type { Directory } from "../recipients/directory.ts";
+import { erasureHandlers } from "../retention/erasure-handlers.ts";
 import { announcer } from "./announce.ts";
 import { billingHandlers } from "./billing-handlers.ts";
 import { deletionHandlers } from "./deletion-handlers.ts";
@@ -13,14 +13,13 @@ import { healthHandlers } from "./health-handlers.ts";
 import { memberHandlers } from "./member-handlers.ts";
 import { revealHandler } from "./reveal-handler.ts";
 import { securityHandlers } from "./security-handlers.ts";
-import { userDeletedHandler } from "./user-deleted-handler.ts";
 
 type Deps = { notify: Notify; deployer: Client<typeof InternalService>; directory: Directory };
 
-/** Where notifications is new to an installation, nobody is told of the week that the stream remembers. */
+/** When notifications is first installed, it does not announce the week of events that the stream still holds. */
 const FIRST_SECONDS = 900;
 
-/** Returns what notifications consumes, and what it makes of it. */
+/** Returns the consumers of notifications, with their handlers. */
 export function consumers({ notify, deployer, directory }: Deps): ConsumerDefinition[] {
   const announce = announcer(notify);
   const serviceNotice = createServiceNotice(deployer, directory);
@@ -32,8 +31,7 @@ export function consumers({ notify, deployer, directory }: Deps): ConsumerDefini
       handlers: [
         ...memberHandlers({ announce, directory }),
         ...securityHandlers({ announce, directory }),
-        userDeletedHandler,
-        accountDeletedHandler,
+        ...erasureHandlers,
       ],
     },
     {

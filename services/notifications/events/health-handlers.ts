@@ -8,20 +8,20 @@ import {
 import type { ServiceDescription } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { type Handler, on } from "../../kit/events/handler.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
-import { dropHealed } from "../digests/sql.ts";
-import { afterSign, type Sign } from "../incidents/incident.ts";
+import { dropResolvedFailures } from "../digests/sql.ts";
+import { afterReport, type HealthReport } from "../incidents/incident.ts";
 import * as sql from "../incidents/sql.ts";
 import type { Notice, Notify } from "../notices/notify.ts";
-import { placeOf, type ServiceNotice } from "../notices/service-notice.ts";
+import { qualifiedNameOf, type ServiceNotice } from "../notices/service-notice.ts";
 import { reasonText } from "../notices/text.ts";
 
 type Deps = { notify: Notify; serviceNotice: ServiceNotice };
 type HealthEvent = { serviceId: string; version: number; at?: Timestamp };
-type Words = Pick<Notice, "title" | "body">;
+type Content = Pick<Notice, "title" | "body">;
 
 /** Handlers of the health of releases (docs/notifications.md#incidents). */
 export function healthHandlers({ notify, serviceNotice }: Deps): Handler[] {
-  /** Returns a handler that tells of a service's health; what is deleted has none. */
+  /** Returns a handler of a service's health; events about a deleted service are ignored. */
   function health<S extends DescMessage>(
     schema: S,
     prepare: (event: MessageShape<S>) => Promise<Notice | undefined>,
@@ -35,17 +35,20 @@ export function healthHandlers({ notify, serviceNotice }: Deps): Handler[] {
     });
   }
 
-  async function recordSign(
+  async function recordReport(
     tx: Tx,
     event: HealthEvent,
-    sign: Omit<Sign, "at">,
+    report: Omit<HealthReport, "at">,
     notice: Notice,
   ): Promise<void> {
     const { serviceId, at } = event;
     const known = await sql.lockIncident(tx, serviceId);
-    const { incident, tell } = afterSign(known, { ...sign, at: at ? timestampMs(at) : Date.now() });
+    const { incident, notify: isNew } = afterReport(known, {
+      ...report,
+      at: at ? timestampMs(at) : Date.now(),
+    });
     if (incident !== known) await sql.setIncident(tx, serviceId, incident);
-    if (tell) await notify(tx, { ...notice, dedupe: `${serviceId}:${incident.openedAt}` });
+    if (isNew) await notify(tx, { ...notice, dedupe: `${serviceId}:${incident.openedAt}` });
   }
 
   return [
@@ -53,52 +56,52 @@ export function healthHandlers({ notify, serviceNotice }: Deps): Handler[] {
       ReleaseHealthySchema,
       (event) => serviceNotice("deploy.ready", event, (service) => ready(service, event)),
       async (tx, event, notice) => {
-        await dropHealed(tx, event);
+        await dropResolvedFailures(tx, event);
         await notify(tx, notice);
-        await recordSign(tx, event, { healthy: true, quiet: true }, notice);
+        await recordReport(tx, event, { healthy: true, quiet: true }, notice);
       },
     ),
     health(
       ReleaseUnhealthySchema,
       (event) => serviceNotice("deploy.unhealthy", event, (service) => unhealthy(service, event)),
-      (tx, event, notice) => recordSign(tx, event, { healthy: false }, notice),
+      (tx, event, notice) => recordReport(tx, event, { healthy: false }, notice),
     ),
     health(
       ReleaseRecoveredSchema,
       (event) => serviceNotice("deploy.recovered", event, (service) => recovered(service, event)),
-      (tx, event, notice) => recordSign(tx, event, { healthy: true, quiet: event.firstHealthy }, notice),
+      (tx, event, notice) => recordReport(tx, event, { healthy: true, quiet: event.firstHealthy }, notice),
     ),
   ];
 }
 
-function ready(service: ServiceDescription, { version }: HealthEvent): Words {
+function ready(service: ServiceDescription, { version }: HealthEvent): Content {
   return {
     title: `${service.serviceName} is live with version ${version}`,
-    body: `Version ${version} of ${placeOf(service)} is healthy${service.url && ` at ${service.url}`}.`,
+    body: `Version ${version} of ${qualifiedNameOf(service)} is healthy${service.url && ` at ${service.url}`}.`,
   };
 }
 
-function unhealthy(service: ServiceDescription, event: HealthEvent & { code: string }): Words {
+function unhealthy(service: ServiceDescription, event: HealthEvent & { code: string }): Content {
   const { serviceName, servingVersion, deployment } = service;
   const { version, code } = event;
   const why = reasonText(deployment?.rolloutMessage || code.replaceAll("_", " "));
-  const next = "Its logs say more; deploy a version that works, or roll back.";
+  const next = "See its logs for details; deploy a working version, or roll back.";
   if (deployment?.wasHealthy)
     return {
       title: `${serviceName} is unhealthy`,
-      body: `Version ${version} of ${placeOf(service)}: ${why} ${next}`,
+      body: `Version ${version} of ${qualifiedNameOf(service)}: ${why} ${next}`,
     };
   const keeps =
     servingVersion && servingVersion !== version ? ` Version ${servingVersion} keeps running.` : "";
   return {
     title: `Version ${version} of ${serviceName} does not become healthy`,
-    body: `${placeOf(service)}: ${why}${keeps} ${next}`,
+    body: `${qualifiedNameOf(service)}: ${why}${keeps} ${next}`,
   };
 }
 
-function recovered(service: ServiceDescription, { version }: HealthEvent): Words {
+function recovered(service: ServiceDescription, { version }: HealthEvent): Content {
   return {
     title: `${service.serviceName} has recovered`,
-    body: `Version ${version} of ${placeOf(service)} runs as it should again.`,
+    body: `Version ${version} of ${qualifiedNameOf(service)} is healthy again.`,
   };
 }

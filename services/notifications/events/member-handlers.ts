@@ -5,10 +5,11 @@ import {
   MemberRoleChangedSchema,
 } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { Handler } from "../../kit/events/handler.ts";
-import type { KindKey } from "../catalog/kinds.ts";
+import type { KindKey } from "../kinds/kinds.ts";
 import type { Notice } from "../notices/notify.ts";
-import { audienceOf, type Directory, nameOf } from "../notices/recipients.ts";
-import { onTime, roleText, timeKey } from "../notices/text.ts";
+import { nameOf, onTime, roleText, timeKey } from "../notices/text.ts";
+import { audienceOf } from "../recipients/audience.ts";
+import type { Directory } from "../recipients/directory.ts";
 import type { Announce } from "./announce.ts";
 
 /** Handlers of what happens to members of accounts. */
@@ -19,11 +20,11 @@ export function memberHandlers({
   announce: Announce;
   directory: Directory;
 }): Handler[] {
-  /** Returns the notice of a member to owners, who do not include the member nor who did it. */
+  /** Returns the notice about a member to the owners, except the member and the one who acted. */
   async function toOwners(
     kind: KindKey,
     { accountId, userId }: { accountId: string; userId: string },
-    { by = "", dedupe, words }: { by?: string; dedupe: string; words: (names: Names) => Words },
+    { by = "", dedupe, content }: { by?: string; dedupe: string; content: (names: Names) => Content },
   ): Promise<Notice> {
     const [{ handle, members }, user, actor] = await Promise.all([
       directory.account(accountId),
@@ -35,7 +36,7 @@ export function memberHandlers({
     return {
       kind,
       accountId,
-      ...words(names),
+      ...content(names),
       metadata,
       dedupe,
       recipients: audienceOf(kind, members, userId, by),
@@ -51,12 +52,12 @@ export function memberHandlers({
   return [
     announce(MemberAddedSchema, async (event) => {
       if (event.founder) return [];
-      const words = ({ name, handle }: Names) => ({
+      const content = ({ name, handle }: Names) => ({
         title: `${name} joined ${handle}`,
-        body: `${name} is ${roleText(event.role)} of ${handle} now. Owners change roles and remove members.`,
+        body: `${name} is now ${roleText(event.role)} of ${handle}. Owners can change roles and remove members.`,
       });
       const dedupe = `${event.accountId}:${event.userId}:${timeKey(event.at)}`;
-      return [await toOwners("member.joined", event, { dedupe, words })];
+      return [await toOwners("member.joined", event, { dedupe, content })];
     }),
 
     announce(MemberRoleChangedSchema, async ({ accountId, userId, role, previousRole, at }) => {
@@ -64,7 +65,7 @@ export function memberHandlers({
       return toMember(userId, {
         kind: "member.role_changed",
         accountId,
-        title: `You are ${roleText(role)} of ${handle} now`,
+        title: `You are now ${roleText(role)} of ${handle}`,
         body: `Your role in ${handle} changed from ${previousRole} to ${role}${onTime(at)}. ${ROLES[role] ?? ""}`.trim(),
         metadata: { account: handle, role, previousRole },
         dedupe: `${accountId}:${role}:${timeKey(at)}`,
@@ -76,18 +77,18 @@ export function memberHandlers({
       const [{ handle }, actor] = await Promise.all([directory.account(accountId), directory.user(byUserId)]);
       const left = byUserId === userId;
       const dedupe = `${accountId}:${userId}:${timeKey(at)}`;
-      const words = ({ name, actor }: Names) => ({
+      const content = ({ name, actor }: Names) => ({
         title: left || !byUserId ? `${name} left ${handle}` : `${actor} removed ${name} from ${handle}`,
-        body: `${name} is no longer a member of ${handle}, and neither tokens nor applications of ${name} reach it.`,
+        body: `${name} is no longer a member of ${handle}. Tokens and applications of ${name} no longer have access.`,
       });
-      const owners = await toOwners("member.left", event, { by: byUserId, dedupe, words });
+      const owners = await toOwners("member.left", event, { by: byUserId, dedupe, content });
       if (left) return [owners];
       const by = byUserId ? ` ${nameOf(actor)} removed you${onTime(at)}.` : "";
       const removed = await toMember(userId, {
         kind: "member.removed",
         accountId,
         title: `You are no longer a member of ${handle}`,
-        body: `Your access to ${handle} has ended, and so has that of your tokens and applications.${by} An owner of ${handle} can invite you again.`,
+        body: `You, your tokens and your applications no longer have access to ${handle}.${by} An owner of ${handle} can invite you again.`,
         metadata: { account: handle },
         dedupe,
       });
@@ -108,17 +109,17 @@ export function memberHandlers({
         body: `${nameOf(inviter)} invited you to be ${roleText(role)} of ${handle}. Accept or decline within 7 days at /me/invitations.`,
         metadata: { account: handle, invitationId, role },
         dedupe: invitationId,
-        mailed: "invitation",
+        notMailed: "invitation",
       });
     }),
   ];
 }
 
 type Names = { handle: string; name: string; actor: string };
-type Words = Pick<Notice, "title" | "body">;
+type Content = Pick<Notice, "title" | "body">;
 
 const ROLES: Record<string, string> = {
-  reader: "You can see what runs, and reveal variables.",
+  reader: "You can see everything in the account, and reveal variables.",
   editor: "You can deploy, and change services and variables.",
   owner: "You can do everything, and manage members.",
 };

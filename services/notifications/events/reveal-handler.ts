@@ -1,9 +1,11 @@
 import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { Handler } from "../../kit/events/handler.ts";
-import { audienceOf, type Directory, nameOf } from "../notices/recipients.ts";
+import { nameOf } from "../notices/text.ts";
+import { audienceOf } from "../recipients/audience.ts";
+import type { Directory } from "../recipients/directory.ts";
 import type { Announce } from "./announce.ts";
 
-/** Returns the handler of the audit records of the variables service: it tells owners what was revealed. */
+/** Returns the handler of the variables service's audit records: it notifies owners of revealed variables. */
 export function revealHandler({
   announce,
   directory,
@@ -20,15 +22,36 @@ export function revealHandler({
     ]);
     const name = actor?.kind === "machine" ? `An application of ${nameOf(user)}` : nameOf(user);
     const kind = "security.variable_revealed";
+    const recipients = audienceOf(kind, members, actorId);
+    const common = { kind, accountId, recipients } as const;
+    const { reveal, service = "", revealed = "", serviceId = "", ...place } = metadata;
+    const isSet = reveal !== undefined && Number(revealed) > 1;
+    const details = "The audit log has the details. If nobody should have seen";
+    if (isSet)
+      return [
+        {
+          ...common,
+          title: `${name} revealed ${revealed} variables of ${service}`,
+          body: `${name} read the values of all variables that ${service}, a service of ${handle}, receives; ${revealed} of them are sensitive. ${details} them, replace them.`,
+          metadata: {
+            projectId: place.projectId ?? "",
+            serviceId,
+            service,
+            revealed,
+            account: handle,
+            userId: actorId,
+          },
+          // Of all records of the set together.
+          dedupe: reveal,
+        },
+      ];
     return [
       {
-        kind,
-        accountId,
+        ...common,
         title: `${name} revealed ${target}`,
-        body: `${name} read the value of ${target}, a variable of a ${metadata.scope} of ${handle}. The audit log has the details; replace the value if nobody was to see it.`,
-        metadata: { ...metadata, account: handle, variable: target, userId: actorId },
+        body: `${name} read the value of ${target}, a variable of a ${metadata.scope} of ${handle}. ${details} the value, replace it.`,
+        metadata: { ...place, account: handle, variable: target, userId: actorId },
         dedupe: id,
-        recipients: audienceOf(kind, members, actorId),
       },
     ];
   });

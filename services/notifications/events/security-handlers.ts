@@ -8,13 +8,13 @@ import {
 } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { Handler } from "../../kit/events/handler.ts";
 import type { Notice } from "../notices/notify.ts";
-import type { Directory } from "../notices/recipients.ts";
 import { nameText, onTime, roleText, timeKey } from "../notices/text.ts";
+import type { Directory } from "../recipients/directory.ts";
 import type { Announce } from "./announce.ts";
 
 type About = Pick<Notice, "kind" | "title" | "body" | "dedupe"> & Partial<Notice>;
 
-const NOT_YOU = "If this was not you, change your password and end the sessions that you do not know.";
+const NOT_YOU = "If this was not you, change your password and end all sessions that you do not recognise.";
 
 /** Handlers of what concerns the security of one user. */
 export function securityHandlers({
@@ -46,7 +46,7 @@ export function securityHandlers({
       toUser(userId, {
         kind: "security.password_changed",
         title: "Your password was changed",
-        body: `It was changed${onTime(at)}${byLink ? " with a link that was mailed to you" : ""}. ${byLink ? "All" : "All other"} sessions have ended. If this was not you, request a link for another password, and secure your mailbox.`,
+        body: `It was changed${onTime(at)}${byLink ? " with a link that was mailed to you" : ""}. ${byLink ? "All" : "All other"} sessions have ended. If this was not you, request a link to set a new password, and secure your mailbox.`,
         dedupe: timeKey(at),
       }),
     ),
@@ -55,7 +55,7 @@ export function securityHandlers({
       toUser(userId, {
         kind: "security.token_created",
         title: `API token created: ${nameText(name)}`,
-        body: "It can do what you can, within its limits. If you did not create it, revoke it at /me/tokens and change your password.",
+        body: "It can do everything that you can, within its limits. If you did not create it, revoke it at /me/tokens and change your password.",
         metadata: { tokenId, name: nameText(name) },
         dedupe: tokenId,
       }),
@@ -68,7 +68,7 @@ export function securityHandlers({
       return toUser(userId, {
         kind: "security.token_revoked",
         title: one ? `API token revoked: ${nameText(name)}` : tokensRevoked(personalTokens),
-        body: `What still uses ${one ? "it" : "them"} is refused. If you did not revoke ${one ? "it" : "them"}, change your password.`,
+        body: `Programs that still use ${one ? "it" : "them"} are refused. If you did not revoke ${one ? "it" : "them"}, change your password.`,
         metadata: one ? { tokenId, name: nameText(name) } : { tokens: String(personalTokens) },
         dedupe: one ? tokenId : timeKey(at),
       });
@@ -81,7 +81,7 @@ export function securityHandlers({
         kind: "security.oauth_granted",
         accountId,
         title: `${client} has access to ${handle}`,
-        body: `You gave ${client} access to ${handle}, as ${roleText(role)}. If this was not you, end its access at /me/mcp-grants and change your password.`,
+        body: `You gave ${client} access to ${handle}, as ${roleText(role)}. If this was not you, revoke its access at /me/mcp-grants and change your password.`,
         metadata: { account: handle, clientId, role, grantId },
         dedupe: grantId,
       });
@@ -90,7 +90,7 @@ export function securityHandlers({
     announce(GrantRevokedSchema, async (event) => {
       const { userId, clientId, clientName, accountId, grantId, reason, at } = event;
       const client = clientName === "" ? "An application" : nameText(clientName);
-      // One request of the user, or of an owner, ends all grants of a client, at one time.
+      // One request of the user or of an owner ends all grants of a client, all with the same time.
       const all = reason === "user" || reason === "claimed";
       const { handle } = all || accountId === "" ? { handle: "" } : await directory.account(accountId);
       return toUser(userId, {
@@ -110,13 +110,14 @@ function tokensRevoked(count: number): string {
 }
 
 const ENDS: Record<string, (client: string) => string> = {
-  user: (client) => `You ended the access of ${client}. If this was not you, change your password.`,
-  newer: (client) => `Access that you gave ${client} later has replaced it.`,
-  claimed: (client) => `The access of ${client} ended when a link that was mailed to you set your password.`,
-  owner: (client) => `An owner of the account ended the access that you gave ${client}.`,
+  user: (client) => `You revoked the access of ${client}. If this was not you, change your password.`,
+  newer: (client) => `It was replaced by access that you gave ${client} later.`,
+  claimed: (client) =>
+    `The access of ${client} ended because your password was set with a link that was mailed to you.`,
+  owner: (client) => `An owner of the account revoked the access that you gave ${client}.`,
   account: (client) => `The account that you gave ${client} access to was deleted.`,
   client: (client) => `${client} gave up its access.`,
   reuse: (client) =>
-    `A code or token of ${client} was used twice, as somebody who stole it would do. Look at what it did in the audit log; give access again if you need it.`,
+    `A code or token of ${client} was used twice, which can mean that somebody stole it. Check the audit log for what the application did. If you still need it, give it access again.`,
   unknown: () => "Its access has ended.",
 };

@@ -3,69 +3,76 @@ import { ProjectDeletedSchema } from "../../../proto/gen/berth/deployer/v1/event
 import * as identity from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { at, inShort, startTelling } from "./testing.ts";
+import { at, startWithMembers, summaryOf } from "./testing.ts";
 
-type Telling = Awaited<ReturnType<typeof startTelling>>;
+type Scene = Awaited<ReturnType<typeof startWithMembers>>;
 
-let service: Telling["service"];
-let people: Telling["people"];
+let service: Scene["service"];
+let people: Scene["people"];
 let accountId: string;
-let tell: Telling["tell"];
+let publish: Scene["publish"];
 let userId: string;
 
 beforeAll(async () => {
-  ({ service, people, accountId, tell } = await startTelling());
+  ({ service, people, accountId, publish } = await startWithMembers());
   userId = people.reader.userId;
 });
 afterAll(() => service.stop());
 
 test("a sign-in from a new network, and a new password, once each", async () => {
   const signedIn = { userId, ip: "203.0.113.9", sessionId: "tok_1", at: at(0) };
-  expect(await tell("identity", identity.UserSignedInSchema, signedIn)).toEqual([]);
-  const [told] = await tell("identity", identity.UserSignedInSchema, { ...signedIn, newNetwork: true });
-  expect(told).toMatchObject({ to: "reader", title: "New sign-in from 203.0.113.9" });
-  expect(told.body).toContain("on 20 November 2026 at 08:00 UTC from 203.0.113.9");
+  expect(await publish("identity", identity.UserSignedInSchema, signedIn)).toEqual([]);
+  const [received] = await publish("identity", identity.UserSignedInSchema, {
+    ...signedIn,
+    newNetwork: true,
+  });
+  expect(received).toMatchObject({ to: "reader", title: "New sign-in from 203.0.113.9" });
+  expect(received.body).toContain("on 20 November 2026 at 08:00 UTC from 203.0.113.9");
   for (const [byLink, minute] of [
     [true, 1],
     [false, 2],
   ] as const) {
-    const changed = await tell("identity", identity.PasswordChangedSchema, {
+    const changed = await publish("identity", identity.PasswordChangedSchema, {
       userId,
       byLink,
       at: at(minute),
     });
-    expect(inShort(changed)).toEqual(["reader security.password_changed"]);
+    expect(summaryOf(changed)).toEqual(["reader security.password_changed"]);
     expect(changed[0].body.includes("with a link that was mailed to you")).toBe(byLink);
     expect(changed[0].mailState).not.toBe("none");
   }
 });
 
 test("tokens that are created and revoked; not sessions; several at once as one", async () => {
-  const created = await tell("identity", identity.TokenCreatedSchema, {
+  const created = await publish("identity", identity.TokenCreatedSchema, {
     userId,
     tokenId: "tok_2",
     name: "ci\nhttps://evil.example",
   });
   expect(created[0].title).toBe("API token created: ci https: //evil. example");
   const session = { userId, tokenId: "tok_3", at: at(0) };
-  expect(await tell("identity", identity.TokenRevokedSchema, session)).toEqual([]);
+  expect(await publish("identity", identity.TokenRevokedSchema, session)).toEqual([]);
   const one = { userId, tokenId: "tok_2", name: "ci", personalTokens: 1, at: at(1) };
-  const revoked = await tell("identity", identity.TokenRevokedSchema, one);
-  expect(inShort(revoked)).toEqual(["reader security.token_revoked"]);
+  const revoked = await publish("identity", identity.TokenRevokedSchema, one);
+  expect(summaryOf(revoked)).toEqual(["reader security.token_revoked"]);
   expect(revoked[0].title).toBe("API token revoked: ci");
-  const all = await tell("identity", identity.TokenRevokedSchema, { userId, personalTokens: 3, at: at(2) });
+  const all = await publish("identity", identity.TokenRevokedSchema, {
+    userId,
+    personalTokens: 3,
+    at: at(2),
+  });
   expect(all.map(({ title }) => title)).toEqual(["Your 3 API tokens were revoked"]);
-  expect(await tell("identity", identity.TokenRevokedSchema, { userId, at: at(3) })).toEqual([]);
+  expect(await publish("identity", identity.TokenRevokedSchema, { userId, at: at(3) })).toEqual([]);
 });
 
-test("grants to applications: given, ended by the user in one notice, ended by somebody else with the reason", async () => {
+test("grants to applications: given, ended by the user in one notice, ended by another with the reason", async () => {
   const grant = { userId, accountId, grantId: "grt_1", clientId: "cli_1", clientName: "Claude" };
-  const given = await tell("identity", identity.GrantCreatedSchema, { ...grant, role: "editor" });
-  expect(inShort(given)).toEqual(["reader security.oauth_granted"]);
+  const given = await publish("identity", identity.GrantCreatedSchema, { ...grant, role: "editor" });
+  expect(summaryOf(given)).toEqual(["reader security.oauth_granted"]);
   const ended = { ...grant, reason: "user", at: at(0) };
-  expect(await tell("identity", identity.GrantRevokedSchema, ended)).toHaveLength(1);
-  expect(await tell("identity", identity.GrantRevokedSchema, { ...ended, grantId: "grt_2" })).toEqual([]);
-  const [reused] = await tell("identity", identity.GrantRevokedSchema, {
+  expect(await publish("identity", identity.GrantRevokedSchema, ended)).toHaveLength(1);
+  expect(await publish("identity", identity.GrantRevokedSchema, { ...ended, grantId: "grt_2" })).toEqual([]);
+  const [reused] = await publish("identity", identity.GrantRevokedSchema, {
     ...grant,
     grantId: "grt_3",
     reason: "reuse",
@@ -73,7 +80,7 @@ test("grants to applications: given, ended by the user in one notice, ended by s
   });
   expect(reused.title).toMatch(/^Claude no longer has access to h/);
   expect(reused.body).toContain("was used twice");
-  const [old] = await tell("identity", identity.GrantRevokedSchema, {
+  const [old] = await publish("identity", identity.GrantRevokedSchema, {
     userId,
     clientId: "cli_9",
     grantId: "grt_9",
@@ -82,15 +89,17 @@ test("grants to applications: given, ended by the user in one notice, ended by s
   expect(old.body).toBe("Its access has ended. Its tokens are refused from now on.");
 });
 
-test("nobody is told who does not exist or is disabled", async () => {
+test("users who do not exist or are disabled are not notified", async () => {
   const gone = newId("usr");
-  expect(await tell("identity", identity.PasswordChangedSchema, { userId: gone, at: at(9) })).toEqual([]);
-  expect(await tell("identity", identity.TokenCreatedSchema, { userId: gone, tokenId: "tok_9" })).toEqual([]);
+  expect(await publish("identity", identity.PasswordChangedSchema, { userId: gone, at: at(9) })).toEqual([]);
+  expect(await publish("identity", identity.TokenCreatedSchema, { userId: gone, tokenId: "tok_9" })).toEqual(
+    [],
+  );
   const role = { accountId, userId: gone, role: "owner", previousRole: "reader" };
-  expect(await tell("identity", identity.MemberRoleChangedSchema, role)).toEqual([]);
+  expect(await publish("identity", identity.MemberRoleChangedSchema, role)).toEqual([]);
 });
 
-test("owners are mailed what was revealed whatever they chose, but for who revealed it: once an hour", async () => {
+test("owners are mailed what was revealed whatever they chose, except who revealed it: once an hour", async () => {
   const { owner, actor } = people;
   const revealed = (id: string, more = {}) => ({
     id,
@@ -106,9 +115,9 @@ test("owners are mailed what was revealed whatever they chose, but for who revea
   const choice = { kind, channel: "off", frequency: "weekly" };
   const as = service.as(owner.userId);
   expect(await as.setNotificationPref(choice)).toMatchObject({ forceEmail: true, channel: "off" });
-  const told = await tell("variables", record, revealed("aud_1"));
-  expect(inShort(told)).toEqual(["owner security.variable_revealed"]);
-  expect(told[0].title).toBe("Ada revealed DATABASE_URL");
+  const received = await publish("variables", record, revealed("aud_1"));
+  expect(summaryOf(received)).toEqual(["owner security.variable_revealed"]);
+  expect(received[0].title).toBe("Ada revealed DATABASE_URL");
   const subjects = () =>
     service.box
       .for(owner.email)
@@ -118,15 +127,15 @@ test("owners are mailed what was revealed whatever they chose, but for who revea
 
   await as.setNotificationPref({ ...choice, channel: "both" });
   const machine = { kind: "machine", id: actor.userId };
-  const [byMachine] = await tell("variables", record, revealed("aud_2", { actor: machine }));
+  const [byMachine] = await publish("variables", record, revealed("aud_2", { actor: machine }));
   expect(byMachine).toMatchObject({
     title: "An application of Ada revealed DATABASE_URL",
     mailState: "digest",
   });
-  const [third] = await tell("variables", record, revealed("aud_3", { target: "THIRD" }));
+  const [third] = await publish("variables", record, revealed("aud_3", { target: "THIRD" }));
   await as.markAllRead({});
   await as.setNotificationPref(choice);
-  expect(await tell("variables", record, revealed("aud_4", { action: "variable.update" }))).toEqual([]);
+  expect(await publish("variables", record, revealed("aud_4", { action: "variable.update" }))).toEqual([]);
   const { rows } = await service.pool.query(
     "select extract(epoch from due_at - now())::float8 as seconds from mails where address = $1",
     [owner.email],
@@ -144,19 +153,45 @@ test("owners are mailed what was revealed whatever they chose, but for who revea
   ]);
   const { text } = service.box.for(owner.email).at(-1)!;
   for (const title of [byMachine.title, third.title]) expect(text).toContain(title);
-  expect(text).not.toContain("No more of these mails");
+  expect(text).not.toContain("Unsubscribe from these mails");
   // It is of that hour: the next one waits for the hour after.
-  expect((await tell("variables", record, revealed("aud_5")))[0].mailState).toBe("digest");
+  expect((await publish("variables", record, revealed("aud_5")))[0].mailState).toBe("digest");
 });
 
-test("a thousand owners are told at once", async () => {
+test("a set that was revealed is one notification, whatever the number of its variables", async () => {
+  const { actor } = people;
+  const record = (id: string, target: string, reveal: string, revealed: string) => ({
+    id,
+    accountId,
+    action: "variable.reveal",
+    actor: { kind: "user", id: actor.userId },
+    target,
+    metadata: {
+      scope: "project",
+      scopeId: "prj_1",
+      projectId: "prj_1",
+      service: "web",
+      serviceId: "svc_1",
+      reveal,
+      revealed,
+    },
+  });
+  const titles = async (...event: Parameters<typeof record>) =>
+    (await publish("variables", identity.AuditRecordedSchema, record(...event))).map(({ title }) => title);
+  expect(await titles("aud_s1", "DATABASE_URL", "rvl_1", "2")).toEqual(["Ada revealed 2 variables of web"]);
+  expect(await titles("aud_s2", "API_KEY", "rvl_1", "2")).toEqual([]);
+  expect(await titles("aud_s3", "API_KEY", "rvl_2", "2")).toEqual(["Ada revealed 2 variables of web"]);
+  expect(await titles("aud_s4", "API_KEY", "rvl_3", "1")).toEqual(["Ada revealed API_KEY"]);
+});
+
+test("a thousand owners are notified at once", async () => {
   const owners = Array.from({ length: 1_000 }, () => service.user());
   const id = service.account(...owners.map((user) => [user, "owner"] as [typeof user, "owner"]));
-  const told = await tell("deployer", ProjectDeletedSchema, {
+  const received = await publish("deployer", ProjectDeletedSchema, {
     accountId: id,
     projectId: "prj_big",
     name: "big",
   });
-  expect(told).toHaveLength(1_000);
-  expect(new Set(told.map(({ to }) => to))).toEqual(new Set(owners.map(({ userId }) => userId)));
+  expect(received).toHaveLength(1_000);
+  expect(new Set(received.map(({ to }) => to))).toEqual(new Set(owners.map(({ userId }) => userId)));
 });

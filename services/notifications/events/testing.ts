@@ -6,7 +6,7 @@ import { startNotifications, type TestNotifications } from "../testing.ts";
 
 type From = Parameters<TestNotifications["publish"]>[0];
 
-export type Told = {
+export type Received = {
   to: string;
   kind: string;
   title: string;
@@ -15,14 +15,14 @@ export type Told = {
   mailState: string;
 };
 
-/** Returns the time of an event, in minutes after one and the same. */
+/** Returns the time of an event, in minutes after a fixed time. */
 export const at = (minute: number) => timestampFromMs(Date.UTC(2026, 10, 20, 8, minute));
 
-/** Returns who was told of which kinds. */
-export const inShort = (told: Told[]) => told.map(({ to, kind }) => `${to} ${kind}`).sort();
+/** Returns who received which kinds. */
+export const summaryOf = (received: Received[]) => received.map(({ to, kind }) => `${to} ${kind}`).sort();
 
-/** Notifications with an account of four members, of whom `actor` is called Ada. */
-export async function startTelling() {
+/** Starts notifications with an account of four members, of which `actor` is called Ada. */
+export async function startWithMembers() {
   const service = await startNotifications();
   const [reader, editor, owner] = [service.user(), service.user(), service.user()];
   const actor = service.user({ displayName: "Ada" });
@@ -45,12 +45,12 @@ export async function startTelling() {
     });
   }
 
-  /** Publishes an event as its relay does, the same once more, and one like it. Returns what was told to whom. */
-  async function tell<S extends DescMessage>(
+  /** Publishes an event as its relay does, then a duplicate, then an equal one. Returns what was received by whom. */
+  async function publish<S extends DescMessage>(
     from: From,
     schema: S,
     event: MessageInitShape<S>,
-  ): Promise<[Told, ...Told[]]> {
+  ): Promise<[Received, ...Received[]]> {
     const { rows: before } = await service.pool.query("select id from notifications");
     const eventId = newId("evt");
     await service.publish(from, schema, accountId, event, eventId);
@@ -60,8 +60,8 @@ export async function startTelling() {
     const text = `select user_id as "to", kind, title, body, metadata, mail_state as "mailState" from notifications
       where id <> all($1) order by id`;
     const { rows } = await service.pool.query(text, [before.map(({ id }) => id)]);
-    return rows.map((row) => ({ ...row, to: names.get(row.to) ?? row.to })) as [Told, ...Told[]];
+    return rows.map((row) => ({ ...row, to: names.get(row.to) ?? row.to })) as [Received, ...Received[]];
   }
 
-  return { service, people, accountId, tell };
+  return { service, people, accountId, publish };
 }

@@ -26,7 +26,7 @@ async function walk(client: Client, query: Query, between: () => Promise<unknown
   return listed;
 }
 
-test("pages list what was there exactly once, while others write, commit late and read", async () => {
+test("pages list existing notifications exactly once, while others write, commit late and read", async () => {
   const random = createRandom(inject("seed"));
   for (let round = 0; round < 5; round++) {
     const userId = newId("usr");
@@ -84,7 +84,7 @@ test("a cursor belongs to its user and its list, and is not made up", async () =
   expect((await berth.as(userId).listNotifications({ cursor, unread: false })).data).toHaveLength(1);
 });
 
-test("another user's notification is not found: not read, not explained", async () => {
+test("another user's notification is 404, for reading and for its decisions", async () => {
   const [userId, stranger] = [newId("usr"), newId("usr")];
   const notificationId = await insertRow(berth.pool, userId);
   const client = berth.as(stranger);

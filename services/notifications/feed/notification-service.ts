@@ -4,14 +4,15 @@ import { effect } from "../../kit/idempotency/idempotency.ts";
 import type { ChangeFeed } from "../../kit/postgres/change-feed.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
-import { invalid, notFound } from "../../kit/rpc/errors.ts";
 import { isNotModified } from "../../kit/rpc/etag.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import { isKind, kindKeys } from "../catalog/kinds.ts";
-import { type Choice, toPreference } from "../catalog/preference.ts";
-import type { ChangePreference } from "../digests/change-preference.ts";
-import { describeAudience } from "../notices/recipients.ts";
-import { followNotifications } from "../stream/follow.ts";
+import { invalid, notFound } from "../../kit/rpc/refusals.ts";
+import { isKind, kindKeys } from "../kinds/kinds.ts";
+import type { ChangePreference } from "../preferences/change-preference.ts";
+import { type Choice, toPreference } from "../preferences/preference.ts";
+import { listChoices } from "../preferences/sql.ts";
+import { describeAudience } from "../recipients/audience.ts";
+import { followNotifications } from "./follow.ts";
 import * as sql from "./sql.ts";
 
 /** The feed of a user, and the preferences that fill it (docs/notifications.md#feed). */
@@ -72,7 +73,7 @@ export function notificationService({
     },
 
     async listNotificationPrefs(_req, ctx) {
-      const choices = await sql.listChoices(pool, userOf(ctx));
+      const choices = await listChoices(pool, userOf(ctx));
       return { data: kindKeys.map((kind) => toPreference(kind, choices.get(kind))) };
     },
 

@@ -1,7 +1,7 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
-import type { KindKey } from "../catalog/kinds.ts";
-import type { Choice } from "../catalog/preference.ts";
+import type { KindKey } from "../kinds/kinds.ts";
+import type { Choice } from "../preferences/preference.ts";
 
 export type NotificationRow = {
   id: string;
@@ -23,7 +23,7 @@ const POSITION = `extract(epoch from created_at)::text || ' ' || id`;
 
 type Page = { before: string | undefined; limit: number };
 
-/** Lists a user's feed, newest first; with `unread`, what is not read. */
+/** Lists a user's feed, newest first; with `unread`, only what is unread. */
 export function listNotifications(db: Db, userId: string, unread: boolean, { before, limit }: Page) {
   const [time, id] = before?.split(" ") ?? [];
   return many<NotificationRow & { position: string }>(
@@ -43,7 +43,7 @@ export async function countUnread(db: Db, userId: string): Promise<number> {
   return (await one<{ count: number }>(db, "notifications_count_unread", text, [userId]))!.count;
 }
 
-/** Marks a notification of the user's feed as read. Returns it, with the time it was read first. */
+/** Marks a notification of the user's feed as read. Returns it, with the time it was first read. */
 export function markRead(db: Db, userId: string, id: string) {
   return one<NotificationRow>(
     db,
@@ -54,7 +54,7 @@ export function markRead(db: Db, userId: string, id: string) {
   );
 }
 
-/** Marks what is in the user's feed by now as read. */
+/** Marks everything in the user's feed as read. */
 export function markAllRead(db: Db, userId: string): Promise<number> {
   return execute(
     db,
@@ -75,7 +75,7 @@ export type DecisionRow = Choice & {
   mailAt?: Timestamp;
 };
 
-/** Returns why a user has a notification, and what became of its mail. */
+/** Returns why a user has a notification, and the outcome of its mail. */
 export function findDecisions(db: Db, userId: string, id: string) {
   return one<DecisionRow>(
     db,
@@ -89,18 +89,36 @@ export function findDecisions(db: Db, userId: string, id: string) {
   );
 }
 
-export async function listChoices(db: Db, userId: string): Promise<Map<string, Choice>> {
-  const text = "select kind, channel, frequency from preferences where user_id = $1";
-  const rows = await many<Choice & { kind: string }>(db, "choices_list", text, [userId]);
-  return new Map(rows.map(({ kind, ...choice }) => [kind, choice]));
+/** A position in the feeds by time, in microseconds since 1970. */
+export type Mark = number;
+
+export type Arrival = { id: string; kind: string; at: Mark };
+
+const MICROSECONDS = (time: string) => `(extract(epoch from ${time}) * 1000000)::bigint`;
+
+/**
+ * Returns the time before which nothing new can appear in a feed: every transaction of this role that began before it
+ * has ended, and its writes are visible to the statements that follow.
+ */
+export async function findMark(db: Db): Promise<Mark> {
+  const row = await one<{ mark: Mark }>(
+    db,
+    "feed_mark",
+    `select ${MICROSECONDS("least(statement_timestamp(), min(xact_start))")} as mark from pg_stat_activity
+     where datname = current_database() and usename = current_user and pid <> pg_backend_pid()`,
+  );
+  return row!.mark;
 }
 
-export function setChoice(db: Db, userId: string, kind: KindKey, { channel, frequency }: Choice) {
-  return execute(
+/** Lists a user's feed after a position, oldest first; `id` orders notifications of one time. */
+export function listArrivals(db: Db, userId: string, after: Pick<Arrival, "at" | "id">, limit: number) {
+  return many<Arrival>(
     db,
-    "choice_set",
-    `insert into preferences (user_id, kind, channel, frequency) values ($1, $2, $3, $4)
-     on conflict (user_id, kind) do update set channel = $3, frequency = $4`,
-    [userId, kind, channel, frequency],
+    "feed_arrivals",
+    `select id, kind, ${MICROSECONDS("created_at")} as at from notifications
+     where user_id = $1 and visible
+       and (created_at, id) > (to_timestamp(0) + $2::bigint * interval '1 microsecond', $3)
+     order by created_at, id limit $4`,
+    [userId, after.at, after.id, limit],
   );
 }

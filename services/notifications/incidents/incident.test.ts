@@ -1,20 +1,20 @@
 import { expect, test } from "vitest";
-import { afterSign, type Incident, type Sign } from "./incident.ts";
+import { afterReport, type HealthReport, type Incident } from "./incident.ts";
 
 const MINUTE = 60_000;
 
-/** Returns what is told after signs such as "u0 r5 u9": unhealthy and recovered (q: quietly), at these minutes. */
-function told(signs: string): string {
+/** Returns the notifications after reports such as "u0 r5 u9": unhealthy and recovered (q: quietly), at these minutes. */
+function notifiedOf(reports: string): string {
   let known: Incident = {};
-  const said = [];
-  for (const word of signs.split(" ")) {
+  const notified = [];
+  for (const word of reports.split(" ")) {
     const at = (1_000 + Number(word.slice(1))) * MINUTE;
-    const sign: Sign = { healthy: word[0] !== "u", at, quiet: word[0] === "q" };
-    const { incident, tell } = afterSign(known, sign);
+    const report: HealthReport = { healthy: word[0] !== "u", at, quiet: word[0] === "q" };
+    const { incident, notify } = afterReport(known, report);
     known = incident;
-    if (tell) said.push(`${word[0]}${incident.openedAt! / MINUTE - 1_000}`);
+    if (notify) notified.push(`${word[0]}${incident.openedAt! / MINUTE - 1_000}`);
   }
-  return said.join(" ");
+  return notified.join(" ");
 }
 
 test.each([
@@ -28,19 +28,19 @@ test.each([
   ["a late failure does not open what is over", "u0 r5 u4 r6", "u0 r0"],
   ["events twice", "u0 u0 r5 r5", "u0 r0"],
   ["a new version that is live ends it quietly", "u0 q5 r5 u20", "u0 u20"],
-  ["a recovery of what nobody was told of", "r5", ""],
-])("%s", (_name, signs, expected) => {
-  expect(told(signs)).toBe(expected);
+  ["a recovery of a failure that was not notified", "r5", ""],
+])("%s", (_name, reports, expected) => {
+  expect(notifiedOf(reports)).toBe(expected);
 });
 
-test("signs of an incident in any order: it is told once, or is over when it is heard of", () => {
+test("reports of an incident in any order: it is notified once, or not at all if its end is known first", () => {
   const orders = (words: string[]): string[][] =>
     words.length < 2
       ? [words]
       : words.flatMap((word, at) => orders(words.toSpliced(at, 1)).map((rest) => [word, ...rest]));
   for (const order of orders(["u0", "u1", "u2", "r3"])) {
-    const said = told(order.join(" ")).split(" ").filter(Boolean);
-    expect(said.filter((one) => one[0] === "u").length, order.join()).toBeLessThanOrEqual(1);
-    expect(said.filter((one) => one[0] === "r").length, order.join()).toBeLessThanOrEqual(1);
+    const notified = notifiedOf(order.join(" ")).split(" ").filter(Boolean);
+    expect(notified.filter((one) => one[0] === "u").length, order.join()).toBeLessThanOrEqual(1);
+    expect(notified.filter((one) => one[0] === "r").length, order.join()).toBeLessThanOrEqual(1);
   }
 });

@@ -1,41 +1,45 @@
 /**
- * What is known of the health of one service. Times in ms. An incident lasts from its first sign to the recovery that
- * nothing follows for ten minutes.
+ * The known health of one service. Times in ms. An incident lasts from the first report that the service is unhealthy
+ * to the recovery that no failure follows within ten minutes.
  */
 export type Incident = {
-  /** When it began: its name in dedupe keys. Undefined when only a recovery is known. */
+  /** When it began, which identifies it in dedupe keys. Undefined when only a recovery is known. */
   openedAt?: number | undefined;
-  /** The last sign that the service is unhealthy. */
+  /** The last report that the service is unhealthy. */
   unhealthyAt?: number | undefined;
   /** Undefined while the service is unhealthy. */
   closedAt?: number | undefined;
 };
 
-/** A service that falls ill again within this time after its recovery has the same incident. */
+/** A service that becomes unhealthy again within this time after its recovery has the same incident. */
 const FLAPPING_MS = 600_000;
 
-/** A sign of health; `quiet` for one of which users learn in another way. */
-export type Sign = { healthy: boolean; at: number; quiet?: boolean };
+/** A report of a service's health; `quiet` for one that users learn of by another notification. */
+export type HealthReport = { healthy: boolean; at: number; quiet?: boolean };
 
 /**
- * Returns what is known after a sign, and whether users are told of it: of the first that an incident has of each kind.
- * Signs may come late and in any order: one that is older than what is known changes nothing. Pure.
+ * Returns the incident after a report, and whether to notify users: of the first failure and the recovery of each
+ * incident. Reports may arrive late and in any order: one older than what is known changes nothing. Pure.
  */
-export function afterSign(known: Incident, sign: Sign): { incident: Incident; tell: boolean } {
-  return sign.healthy ? afterRecovery(known, sign) : afterFailure(known, sign.at);
+export function afterReport(known: Incident, report: HealthReport): { incident: Incident; notify: boolean } {
+  return report.healthy ? afterRecovery(known, report) : afterFailure(known, report.at);
 }
 
-function afterFailure(known: Incident, at: number): { incident: Incident; tell: boolean } {
+function afterFailure(known: Incident, at: number): { incident: Incident; notify: boolean } {
   const { openedAt, unhealthyAt = 0, closedAt } = known;
-  if (closedAt !== undefined && at <= closedAt) return { incident: known, tell: false };
+  if (closedAt !== undefined && at <= closedAt) return { incident: known, notify: false };
   const isSame = openedAt !== undefined && (closedAt === undefined || at - closedAt < FLAPPING_MS);
-  if (isSame) return { incident: { openedAt, unhealthyAt: Math.max(unhealthyAt, at) }, tell: false };
-  return { incident: { openedAt: at, unhealthyAt: at }, tell: true };
+  if (isSame) return { incident: { openedAt, unhealthyAt: Math.max(unhealthyAt, at) }, notify: false };
+  return { incident: { openedAt: at, unhealthyAt: at }, notify: true };
 }
 
-function afterRecovery(known: Incident, { at, quiet = false }: Sign): { incident: Incident; tell: boolean } {
+function afterRecovery(
+  known: Incident,
+  { at, quiet = false }: HealthReport,
+): { incident: Incident; notify: boolean } {
   const { openedAt, unhealthyAt = 0, closedAt } = known;
-  if (at < unhealthyAt || (closedAt !== undefined && at <= closedAt)) return { incident: known, tell: false };
+  if (at < unhealthyAt || (closedAt !== undefined && at <= closedAt))
+    return { incident: known, notify: false };
   const wasOpen = openedAt !== undefined && closedAt === undefined;
-  return { incident: { ...known, closedAt: at }, tell: wasOpen && !quiet };
+  return { incident: { ...known, closedAt: at }, notify: wasOpen && !quiet };
 }

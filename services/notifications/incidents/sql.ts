@@ -3,7 +3,7 @@ import type { Incident } from "./incident.ts";
 
 const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`;
 
-/** Returns what is known of a service's health, locked until the transaction ends. */
+/** Returns the known health of a service, locked until the transaction ends. */
 export async function lockIncident(db: Db, serviceId: string): Promise<Incident> {
   const row = await one<{ openedAt: number | null; unhealthyAt: number | null; closedAt: number | null }>(
     db,
@@ -33,7 +33,7 @@ export function setIncident(db: Db, serviceId: string, { openedAt, unhealthyAt, 
   );
 }
 
-/** Forgets the health of a service that is deleted. */
+/** Deletes the incident of a deleted service. */
 export function deleteIncident(db: Db, serviceId: string): Promise<number> {
   return execute(db, "incident_delete", "delete from incidents where service_id = $1", [serviceId]);
 }

@@ -1,16 +1,17 @@
 import type { Pool } from "../../kit/postgres/db.ts";
-import { catalogue, type Kind, type KindKey } from "../catalog/kinds.ts";
-import { audienceOf, type Directory } from "../notices/recipients.ts";
+import { catalogue, type Kind, type KindKey } from "../kinds/kinds.ts";
+import { audienceOf } from "../recipients/audience.ts";
+import type { Directory } from "../recipients/directory.ts";
 import { dropOfAccount, isSuppressed } from "./sql.ts";
 
 type Deps = { pool: Pool; directory: Directory };
 type Addressed = { userId: string; accountId: string; kind: KindKey };
 
 /**
- * Returns why a mail must not go out by now, in a word; undefined when it may. What concerns a user alone is sent
- * whatever became of the user since.
+ * Returns the reason code for which a mail must no longer be sent; undefined when it may be. What concerns only the user
+ * is sent even if the user has since been disabled or deleted.
  */
-export async function whyNotSent(
+export async function reasonNotToSend(
   { pool, directory }: Deps,
   { userId, accountId, kind }: Addressed,
   address: string,
@@ -29,10 +30,10 @@ async function hasAccess(directory: Directory, { userId, accountId, kind }: Addr
 }
 
 /**
- * As `whyNotSent`, for a digest; of a bundle with its kind. Drops from it what is about accounts to which its user lost
+ * Like `reasonNotToSend`, for a digest; for a bundle, with its kind. Drops items about accounts that its user can no longer
  * access.
  */
-export async function whyNoDigest(
+export async function reasonNotToSendDigest(
   { pool, directory }: Deps,
   digestId: string,
   { userId, accountIds, kind }: { userId: string; accountIds: string[]; kind?: KindKey },
@@ -42,8 +43,8 @@ export async function whyNoDigest(
   if (!user) return "user_gone";
   for (const accountId of accountIds) {
     const { members } = await directory.account(accountId);
-    const told = kind ? audienceOf(kind, members) : members;
-    if (!told.some((one) => one.userId === userId)) await dropOfAccount(pool, digestId, accountId);
+    const recipients = kind ? audienceOf(kind, members) : members;
+    if (!recipients.some((one) => one.userId === userId)) await dropOfAccount(pool, digestId, accountId);
   }
   return (await isSuppressed(pool, address)) ? "suppressed" : undefined;
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { toContent } from "../../kit/mail/layout.ts";
-import { kindKeys } from "../catalog/kinds.ts";
-import { linkOf } from "./links.ts";
+import { kindKeys } from "../kinds/kinds.ts";
+import { linksOf } from "./links.ts";
 
 const origins = { origin: "https://berth.example.com", baseUrl: "https://berth.example.com/v1" };
 const hostile = `</p><script>alert(1)</script><img src=x onerror=alert(2)>"'&<style>*{}</style>\u202Egnp.exe\u0000`;
@@ -13,7 +13,7 @@ test("what people chose is text in the HTML, wherever it stands, and nothing is 
       sections: [
         { heading: hostile, items: [{ title: hostile, text: `${hostile}\n${hostile}` }, { text: hostile }] },
       ],
-      link: { label: hostile, url: `https://app.example.com/"><script>alert(3)</script>` },
+      links: [{ label: hostile, url: `https://app.example.com/"><script>alert(3)</script>` }],
       footer: [hostile, { label: hostile, url: "javascript:alert(4)" }],
     },
     origins.origin,
@@ -32,22 +32,42 @@ test("what people chose is text in the HTML, wherever it stands, and nothing is 
 test("every kind leads to something on this platform, and one that is live to its app", () => {
   const place = { projectId: "prj_1", environmentId: "env_1", service: "web", version: "3" };
   const about = { accountId: "acc_1", metadata: { ...place, url: "https://web.apps.example.com" } };
-  expect(linkOf({ ...about, kind: "deploy.ready" }, origins)).toEqual({
+  expect(linksOf({ ...about, kind: "deploy.ready" }, origins)[0]).toEqual({
     label: "Open web",
     url: "https://web.apps.example.com",
   });
   const deployment = "/accounts/acc_1/projects/prj_1/environments/env_1/services/web/deployments/3";
-  expect(linkOf({ ...about, kind: "deploy.failed" }, origins)?.url).toBe(origins.baseUrl + deployment);
-  expect(linkOf({ ...about, kind: "security.sign_in_new_device" }, origins)?.url).toBe(
+  expect(linksOf({ ...about, kind: "deploy.failed" }, origins)[0]?.url).toBe(origins.baseUrl + deployment);
+  expect(linksOf({ ...about, kind: "security.sign_in_new_device" }, origins)[0]?.url).toBe(
     `${origins.origin}/profile/sessions`,
   );
-  expect(linkOf({ ...about, kind: "security.oauth_granted" }, origins)?.url).toBe(
+  expect(linksOf({ ...about, kind: "security.oauth_granted" }, origins)[0]?.url).toBe(
     `${origins.origin}/connected-applications`,
   );
   for (const kind of kindKeys.filter((one) => !/^(social|member\.removed)/.test(one)))
-    expect([kind, linkOf({ ...about, kind }, origins)?.url]).toEqual([
+    expect([kind, linksOf({ ...about, kind }, origins)[0]?.url]).toEqual([
       kind,
       expect.stringMatching(/^https:/),
     ]);
-  expect(linkOf({ kind: "deploy.failed", accountId: "acc_1", metadata: {} }, origins)).toBeUndefined();
+  expect(linksOf({ kind: "deploy.failed", accountId: "acc_1", metadata: {} }, origins)).toEqual([]);
+});
+
+test("links of billing lead to pages: the invoice, the payment method, and the billing page", () => {
+  const metadata = { account: "ada", invoiceId: "in_1", number: "ADA-0003" };
+  const page = `${origins.origin}/billing/acc_1`;
+  const links = (kind: (typeof kindKeys)[number], about: Record<string, string> = metadata) =>
+    linksOf({ kind, accountId: "acc_1", metadata: about }, origins).map(
+      ({ label, url }) => `${label}: ${url}`,
+    );
+  expect(links("billing.invoice_paid")).toEqual([
+    `Invoice ADA-0003: as PDF: ${page}/invoices/in_1/pdf`,
+    `Billing of ada: ${page}`,
+  ]);
+  expect(links("billing.payment_failed")).toEqual([
+    `Invoice ADA-0003: pay it now: ${page}/invoices/in_1/pay`,
+    `Change the payment method: ${page}/portal`,
+    `Billing of ada: ${page}`,
+  ]);
+  for (const kind of kindKeys.filter((one) => one.startsWith("billing.")))
+    for (const link of links(kind, {})) expect(link).toContain(`: ${page}`);
 });

@@ -4,10 +4,10 @@ import { UnsubscribeService } from "../../../proto/gen/berth/notifications/v1/un
 import { queueMail } from "../../kit/mail/mail.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
-import type { KindKey } from "../catalog/kinds.ts";
 import { mailScene } from "../digests/testing.ts";
+import type { KindKey } from "../kinds/kinds.ts";
 import type { Notice } from "../notices/notify.ts";
-import type { Recipient } from "../notices/recipients.ts";
+import type { Recipient } from "../recipients/directory.ts";
 import { startNotifications, type TestNotifications } from "../testing.ts";
 import { createUnsubscribeLinks } from "./unsubscribe-links.ts";
 
@@ -26,9 +26,9 @@ const set = (user: Recipient, kind: KindKey, channel: string, frequency = "immed
 
 let count = 0;
 /** Tells users something, and returns its title. */
-async function tell(kind: KindKey, recipients: Recipient[], more: Partial<Notice> = {}): Promise<string> {
+async function send(kind: KindKey, recipients: Recipient[], more: Partial<Notice> = {}): Promise<string> {
   const title = more.title ?? `Title ${++count}`;
-  await scene.tell(kind, recipients, { ...more, title });
+  await scene.send(kind, recipients, { ...more, title });
   return title;
 }
 
@@ -51,7 +51,7 @@ describe("a mail", () => {
     const account = service.account([ada, "editor"]);
     const title = `Deployment of <b>web</b> failed ${randomBytes(4).toString("hex")}`;
     const metadata = { projectId: "prj_1", environmentId: "env_1", service: "web", version: "2" };
-    await tell("deploy.failed", [ada], { accountId: account, title, metadata });
+    await send("deploy.failed", [ada], { accountId: account, title, metadata });
     const mail = await mailTo(ada);
     expect(mail.headers.get("content-type")).toMatch(/^multipart\/alternative/);
     expect(mail.headers.get("auto-submitted")).toBe("auto-generated");
@@ -71,7 +71,7 @@ describe("a mail", () => {
   test("that is forced cannot be ended, and says where to choose", async () => {
     const ada = service.user();
     await set(ada, "security.token_created", "off");
-    await tell("security.token_created", [ada], { title: "API token created" });
+    await send("security.token_created", [ada], { title: "API token created" });
     const mail = await mailTo(ada);
     expect(mail.headers.has("list-unsubscribe")).toBe(false);
     expect(mail.text).not.toContain("/u/");
@@ -84,13 +84,13 @@ describe("a mail", () => {
     const [ada, bob] = [service.user(), service.user()];
     const account = service.account([bob, "editor"]);
     const accountId = account;
-    const lost = await tell("deploy.failed", [ada], { accountId });
+    const lost = await send("deploy.failed", [ada], { accountId });
     expect((await scene.settled(ada, lost, "dropped")).reason).toBe("no_access");
     service.neighbours.users.delete(bob.userId);
-    const gone = await tell("deploy.failed", [bob], { accountId });
+    const gone = await send("deploy.failed", [bob], { accountId });
     expect((await scene.settled(bob, gone, "dropped")).reason).toBe("user_gone");
-    await tell("member.removed", [ada], { accountId });
-    await tell("security.password_changed", [bob]);
+    await send("member.removed", [ada], { accountId });
+    await send("security.password_changed", [bob]);
     await Promise.all([mailTo(ada), mailTo(bob)]);
     expect(service.box.for(ada.email)).toHaveLength(1);
     expect(service.box.for(bob.email)).toHaveLength(1);
@@ -100,8 +100,8 @@ describe("a mail", () => {
     const ada = service.user();
     const accountId = service.account([ada, "reader"]);
     await set(ada, "social.comment", "both", "daily");
-    const lost = await tell("social.comment", [ada], { accountId });
-    const kept = await tell("social.comment", [ada]);
+    const lost = await send("social.comment", [ada], { accountId });
+    const kept = await send("social.comment", [ada]);
     service.neighbours.accounts.get(accountId)!.roles.clear();
     scene.toNext("daily");
     const { text } = await mailTo(ada);
@@ -133,27 +133,27 @@ describe("an address that the server refuses for good", () => {
     const ada = service.user();
     bad.add(ada.email);
     await set(ada, "security.token_created", "off");
-    const first = await tell("security.token_created", [ada]);
+    const first = await send("security.token_created", [ada]);
     expect(await scene.settled(ada, first, "failed")).toMatchObject({ attempts: 1, reason: "550" });
-    const second = await tell("security.token_created", [ada]);
+    const second = await send("security.token_created", [ada]);
     expect(await scene.settled(ada, second, "dropped")).toMatchObject({ reason: "suppressed" });
     expect(await feedOf(ada)).toEqual([second, first]);
     expect(await service.as(ada.userId).countUnread({})).toMatchObject({ count: 2 });
     await set(ada, "social.mention", "email");
-    const third = await tell("social.mention", [ada]);
+    const third = await send("social.mention", [ada]);
     expect(await scene.settled(ada, third, "dropped")).toMatchObject({ reason: "suppressed" });
     expect(await feedOf(ada)).not.toContain(third);
     expect(service.box.tries(ada.email)).toBe(1);
     bad.delete(ada.email);
     await service.pool.query("update suppressions set until = until - interval '7 days'");
-    await tell("security.token_created", [ada]);
+    await send("security.token_created", [ada]);
     await mailTo(ada);
   });
 
   test("as one to which nothing may be sent, shows what is forced", async () => {
     const ada = service.user({ emailVerified: false });
     await set(ada, "security.token_created", "off");
-    const title = await tell("security.token_created", [ada]);
+    const title = await send("security.token_created", [ada]);
     expect(await feedOf(ada)).toEqual([title]);
   });
 });
@@ -161,7 +161,7 @@ describe("an address that the server refuses for good", () => {
 describe("a link that ends mails", () => {
   test("of a kind: reading it changes nothing, using it does, once", async () => {
     const ada = service.user();
-    await tell("social.mention", [ada]);
+    await send("social.mention", [ada]);
     const token = tokenOf(await mailTo(ada));
     const read = await visitor().getUnsubscription({ token });
     expect(read).toMatchObject({ of: "social.mention", preferences: [{ channel: "both" }] });
@@ -172,7 +172,7 @@ describe("a link that ends mails", () => {
     ]);
     expect((await visitor().unsubscribe({ token })).preferences).toEqual([]);
     expect((await visitor().getUnsubscription({ token })).preferences).toEqual([]);
-    const title = await tell("social.mention", [ada]);
+    const title = await send("social.mention", [ada]);
     expect((await scene.mailOf(ada, title)).state).toBe("none");
     expect(await feedOf(ada)).toContain(title);
   });
@@ -180,7 +180,7 @@ describe("a link that ends mails", () => {
   test("turns mail alone into nothing, and ends what is on its way", async () => {
     const ada = service.user();
     await set(ada, "social.mention", "email");
-    await tell("social.mention", [ada]);
+    await send("social.mention", [ada]);
     const token = tokenOf(await mailTo(ada));
     await visitor().unsubscribe({ token });
     const prefs = (await service.as(ada.userId).listNotificationPrefs({})).data;
@@ -193,7 +193,7 @@ describe("a link that ends mails", () => {
     await set(ada, "social.mention", "email", "daily");
     await set(ada, "social.announcement", "both", "weekly");
     await set(ada, "security.token_created", "both", "daily");
-    await tell("social.comment", [ada], { title: "A comment" });
+    await send("social.comment", [ada], { title: "A comment" });
     scene.toNext("daily");
     const mail = await mailTo(ada);
     expect(mail.headers.get("subject")).toBe("Your daily digest: 1 notification");

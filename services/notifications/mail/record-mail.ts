@@ -1,13 +1,13 @@
 import type { Mail } from "../../kit/mail/mail.ts";
 import type { MailOutcome } from "../../kit/mail/outcome.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
-import { FORCED } from "../catalog/kinds.ts";
 import { recordDigest } from "../digests/sql.ts";
+import { FORCED } from "../kinds/kinds.ts";
 import * as sql from "./sql.ts";
 
 /**
- * Records on a notification or a digest what became of its mail. An address that the server refused for good is not
- * mailed for a while; a forced notification that no mail brings to its user is shown in the feed.
+ * Records the outcome of a mail on its notification or digest. An address that the server refused permanently is
+ * suppressed for 7 days; a forced notification that cannot be mailed is shown in the feed.
  */
 export async function recordMail(
   tx: Tx,

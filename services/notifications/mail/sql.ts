@@ -1,5 +1,5 @@
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
-import type { KindKey } from "../catalog/kinds.ts";
+import type { KindKey } from "../kinds/kinds.ts";
 
 type MailedNotification = {
   userId: string;
@@ -22,7 +22,7 @@ export function findForMail(db: Db, id: string) {
   );
 }
 
-/** Returns whose a digest is, and the accounts that its items are about. */
+/** Returns the user of a digest, and the accounts that its items are about. */
 export function findDigestForMail(db: Db, id: string) {
   return one<{ userId: string; accountIds: string[] }>(
     db,
@@ -33,7 +33,7 @@ export function findDigestForMail(db: Db, id: string) {
   );
 }
 
-/** Drops from a digest what is about an account. */
+/** Drops the items of a digest that are about an account. */
 export function dropOfAccount(db: Db, digestId: string, accountId: string): Promise<number> {
   return execute(
     db,
@@ -44,7 +44,7 @@ export function dropOfAccount(db: Db, digestId: string, accountId: string): Prom
   );
 }
 
-/** Records what became of a try to mail a notification. */
+/** Records the outcome of an attempt to mail a notification. */
 export function recordMail(
   db: Db,
   mail: { id: string; state: string; attempts: number; reason: string | undefined },
@@ -57,7 +57,7 @@ export function recordMail(
   );
 }
 
-/** Shows a hidden notification in the feed, as one that arrives now, if it is of one of these kinds. */
+/** Shows a hidden notification in the feed, as a new one, if it is of one of these kinds. */
 export function showIfForced(db: Db, id: string, kinds: KindKey[]): Promise<number> {
   return execute(
     db,
@@ -68,7 +68,7 @@ export function showIfForced(db: Db, id: string, kinds: KindKey[]): Promise<numb
   );
 }
 
-/** As `showIfForced`, for all that a digest holds. */
+/** Like `showIfForced`, for all items of a digest. */
 export function showForcedOf(db: Db, digestId: string, kinds: KindKey[]): Promise<number> {
   return execute(
     db,
@@ -79,7 +79,7 @@ export function showForcedOf(db: Db, digestId: string, kinds: KindKey[]): Promis
   );
 }
 
-/** No mail is sent to an address for 7 days, and nothing is kept of earlier ones. */
+/** Suppresses mail to an address for 7 days, and deletes expired suppressions. */
 export async function suppress(db: Db, address: string): Promise<void> {
   await execute(db, "suppressions_expire", "delete from suppressions where until < now()", []);
   await execute(

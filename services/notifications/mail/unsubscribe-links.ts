@@ -1,15 +1,15 @@
 import { createMacs } from "../../kit/mac.ts";
-import { isKind, type KindKey } from "../catalog/kinds.ts";
 import { type Digest, isDigest } from "../digests/windows.ts";
+import { isKind, type KindKey } from "../kinds/kinds.ts";
 
-/** What a link ends for a user: the mails of a kind, or those of all kinds that a digest brings. */
+/** What a link unsubscribes a user from: the mails of one kind, or of all kinds in a digest. */
 export type Subscription = { userId: string; of: KindKey | Digest };
 
 export type UnsubscribeLinks = ReturnType<typeof createUnsubscribeLinks>;
 
 /**
- * Links that end mails without signing in. Their token says whose and which, and has a MAC: they work for ever, also
- * after a new key came in front (docs/notifications.md#unsubscribing).
+ * Links that unsubscribe without signing in. Their token names user and mails, and has a MAC: they never expire, even
+ * when keys are rotated (docs/notifications.md#unsubscribing).
  */
 export function createUnsubscribeLinks(keys: Buffer[], origin: string) {
   const { macOf, isMac } = createMacs(keys, "berth unsubscribing");
@@ -18,7 +18,7 @@ export function createUnsubscribeLinks(keys: Buffer[], origin: string) {
       const text = `${userId} ${of}`;
       return `${origin}/u/${Buffer.from(text).toString("base64url")}.${macOf(text)}`;
     },
-    /** Returns what a token ends; undefined for one that was not made here, or of a kind that is no more. */
+    /** Returns the subscription of a token; undefined for a forged one, or one of a kind that no longer exists. */
     read(token: string): Subscription | undefined {
       const [encoded = "", mac = ""] = token.split(".");
       const text = Buffer.from(encoded, "base64url").toString();
@@ -28,7 +28,7 @@ export function createUnsubscribeLinks(keys: Buffer[], origin: string) {
   };
 }
 
-/** The headers of a mail that one click ends (RFC 8058). */
+/** The headers for one-click unsubscription (RFC 8058). */
 export function unsubscribeHeaders(url: string): Record<string, string> {
   return { "List-Unsubscribe": `<${url}>`, "List-Unsubscribe-Post": "List-Unsubscribe=One-Click" };
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { refused } from "../../kit/testing/refusal.ts";
-import { type Channel, type Frequency, kindKeys } from "../catalog/kinds.ts";
 import { mailScene } from "../digests/testing.ts";
+import { type Channel, type Frequency, kindKeys } from "../kinds/kinds.ts";
 import { startNotifications, type TestNotifications } from "../testing.ts";
 
 let service: TestNotifications;
@@ -36,7 +36,7 @@ function promised({
 test.each([undefined, ...combinations])(
   "what GET says of every kind is what delivery does, when %o is chosen",
   async (choice) => {
-    const { tell, set, decisionOf, settled, mailsOf, quiet } = scene;
+    const { send, set, decisionOf, settled, mailsOf, quiet } = scene;
     const user = service.user();
     const client = service.as(user.userId);
     for (const kind of choice ? kindKeys : []) {
@@ -45,7 +45,7 @@ test.each([undefined, ...combinations])(
     }
     const { data: preferences } = await client.listNotificationPrefs({});
     expect(preferences.map(({ kind }) => kind)).toEqual(kindKeys);
-    for (const kind of kindKeys) await tell(kind, [user], { title: kind });
+    for (const kind of kindKeys) await send(kind, [user], { title: kind });
     await quiet();
     const { data: feed } = await client.listNotifications({ limit: 100 });
     const inFeed = new Set(feed.map(({ kind }) => kind));

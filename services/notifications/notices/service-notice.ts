@@ -4,19 +4,20 @@ import type {
   ServiceDescription,
 } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { coalesced } from "../../kit/coalesce.ts";
-import type { KindKey } from "../catalog/kinds.ts";
+import type { KindKey } from "../kinds/kinds.ts";
+import { audienceOf } from "../recipients/audience.ts";
+import type { Directory } from "../recipients/directory.ts";
 import type { Notice } from "./notify.ts";
-import { audienceOf, type Directory } from "./recipients.ts";
 
 type About = { accountId: string; serviceId: string; version: number };
-type Words = Pick<Notice, "title" | "body">;
+type Content = Pick<Notice, "title" | "body">;
 
-/** Kinds that say what a deployment says; for the others a service is described once for events that arrive together. */
+/** Kinds that need the deployment's messages; for the others one lookup serves events that arrive together. */
 const EXPLAINED: KindKey[] = ["deploy.failed", "deploy.unhealthy"];
 
 export type ServiceNotice = ReturnType<typeof createServiceNotice>;
 
-/** Returns the function that makes a notice about a service; undefined once the service is deleted: nobody needs it then. */
+/** Returns the function that makes a notice about a service; it returns undefined once the service is deleted. */
 export function createServiceNotice(deployer: Client<typeof InternalService>, directory: Directory) {
   const explain = (of: { serviceId: string; version?: number }) =>
     deployer.describeService(of).catch(undefinedIfGone);
@@ -25,7 +26,7 @@ export function createServiceNotice(deployer: Client<typeof InternalService>, di
   return async (
     kind: KindKey,
     { accountId, serviceId, version }: About,
-    words: (service: ServiceDescription) => Words,
+    content: (service: ServiceDescription) => Content,
     dedupe = `${serviceId}:${version}`,
   ): Promise<Notice | undefined> => {
     const [service, { members }] = await Promise.all([
@@ -34,12 +35,12 @@ export function createServiceNotice(deployer: Client<typeof InternalService>, di
     ]);
     if (!service) return undefined;
     const metadata = metadataOf(service, serviceId, version);
-    return { kind, accountId, ...words(service), metadata, dedupe, recipients: audienceOf(kind, members) };
+    return { kind, accountId, ...content(service), metadata, dedupe, recipients: audienceOf(kind, members) };
   };
 }
 
 /** Returns "web in shop, production". */
-export function placeOf({ serviceName, projectName, environmentName }: ServiceDescription): string {
+export function qualifiedNameOf({ serviceName, projectName, environmentName }: ServiceDescription): string {
   return `${serviceName} in ${projectName}, ${environmentName}`;
 }
 

@@ -1,17 +1,6 @@
 import { type Db, many } from "../../kit/postgres/db.ts";
-import type { KindKey } from "../catalog/kinds.ts";
-import type { Choice, Preference } from "../catalog/preference.ts";
-
-/** Returns what users chose for a kind, by user. */
-export async function findChoices(db: Db, kind: KindKey, userIds: string[]): Promise<Map<string, Choice>> {
-  const rows = await many<Choice & { userId: string }>(
-    db,
-    "choices_find",
-    `select user_id as "userId", channel, frequency from preferences where kind = $1 and user_id = any($2)`,
-    [kind, userIds],
-  );
-  return new Map(rows.map(({ userId, ...choice }) => [userId, choice]));
-}
+import type { KindKey } from "../kinds/kinds.ts";
+import type { Preference } from "../preferences/preference.ts";
 
 type Common = {
   kind: KindKey;

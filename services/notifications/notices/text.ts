@@ -1,13 +1,14 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import { oneLine } from "../../kit/mail/mail.ts";
+import type { Recipient } from "../recipients/directory.ts";
 
 const NAME_CHARS = 60;
 const REASON_CHARS = 160;
 const TITLE_CHARS = 80;
 
 /**
- * Returns a name that somebody chose, of a user, an application or a token: on one line, short, and without what
- * mail programs make links of.
+ * Sanitizes a name that a user chose for a user, an application or a token: one short line, without anything that mail
+ * programs turn into links.
  */
 export function nameText(name: string): string {
   const line = withoutSchemes(oneLine(name.normalize("NFKC")))
@@ -16,14 +17,20 @@ export function nameText(name: string): string {
   return shortened(line, NAME_CHARS);
 }
 
-/** Returns the first line of a text that says why something happened, as a short sentence. */
+/** Returns the name of a user for messages, or `unknown` for a missing one. */
+export function nameOf(user: Recipient | undefined, unknown = "Somebody"): string {
+  if (!user) return unknown;
+  return user.displayName ? nameText(user.displayName) : oneLine(user.email);
+}
+
+/** Returns the first line of an error message as a short sentence. */
 export function reasonText(text: string): string {
   const first = oneLine(text.split("\n", 1)[0]!).replace(/[“”]/g, "");
   const line = shortened(withoutSchemes(first), REASON_CHARS);
   return line === "" || /[.!?…]$/.test(line) ? line : `${line}.`;
 }
 
-/** Returns what a reason says first, for titles: up to what explains it. */
+/** Returns the first clause of a reason, for titles. */
 export function titleText(reason: string): string {
   return shortened(reason.split(/[;:.] /, 1)[0]!.replace(/[.;:]$/, ""), TITLE_CHARS);
 }
@@ -33,12 +40,12 @@ export function roleText(role: string): string {
   return `${/^[aeiou]/.test(role) ? "an" : "a"} ${role}`;
 }
 
-/** Returns " on 20 November 2026 at 08:00 UTC", or nothing for an event that does not say when. */
+/** Returns " on 20 November 2026 at 08:00 UTC", or "" for an event without a time. */
 export function onTime(at: Timestamp | undefined): string {
   return at ? `${onDay(at)} at ${inUtc(at, { timeStyle: "short" })} UTC` : "";
 }
 
-/** Returns " on 20 November 2026", or nothing. */
+/** Returns " on 20 November 2026", or "". */
 export function onDay(at: Timestamp | undefined): string {
   return at ? ` on ${inUtc(at, { dateStyle: "long" })}` : "";
 }

@@ -31,7 +31,7 @@ function createAccount(editors = 1) {
   return { users, accountId, serviceId, live, failed };
 }
 
-/** Returns the versions of which a user was told, by notifications of a kind. */
+/** Returns the versions of the notifications that a user received, of a kind. */
 async function listVersions(userId: string, kind = "deploy.ready"): Promise<number[]> {
   const { rows } = await berth.pool.query<{ version: number }>(
     `select (metadata->>'version')::int as version from notifications where user_id = $1 and kind = $2 order by 1`,
@@ -40,10 +40,10 @@ async function listVersions(userId: string, kind = "deploy.ready"): Promise<numb
   return rows.map(({ version }) => version);
 }
 
-/** Waits until a user was told of versions 1 to `count`, and asserts that of each once. */
+/** Waits until a user was notified of versions 1 to `count`, and asserts that of each once. */
 async function everyVersionOnce(userId: string, count: number, kind?: string): Promise<void> {
   const enough = async () => (await listVersions(userId, kind)).length >= count;
-  await eventually(`${count} are told`, enough, 180_000);
+  await eventually(`${count} are notified`, enough, 180_000);
   expect(await listVersions(userId, kind)).toEqual(Array.from({ length: count }, (_, n) => n + 1));
   expect(await berth.deadLetters()).toBe(0);
 }
@@ -54,7 +54,7 @@ describe("one process", () => {
   });
   afterAll(() => berth.stopOwn());
 
-  test("an event that comes again, and another of the same thing, tell it once", async () => {
+  test("an event that is delivered again, and another about the same fact, yield one notice", async () => {
     const { users, live } = createAccount();
     const eventId = newId("evt");
     for (const id of [eventId, eventId, newId("evt")]) await live(1, id);
@@ -64,7 +64,7 @@ describe("one process", () => {
     expect(rows).toHaveLength(1);
   });
 
-  test("who is told is decided when an event arrives, however soon after another", async () => {
+  test("recipients are looked up when an event arrives, however soon after another", async () => {
     const { users, accountId, live } = createAccount(2);
     const [stays, leaves] = users.map(({ userId }) => userId) as [string, string];
     const comes = berth.user().userId;
@@ -78,7 +78,7 @@ describe("one process", () => {
     expect([await listVersions(leaves), await listVersions(comes)]).toEqual([[1], [3]]);
   });
 
-  test("identity and the deployer are away while events arrive: none is lost or given up, each is told once", async () => {
+  test("identity and the deployer are away while events arrive: none is lost or given up, each yields one notice", async () => {
     const { users, live, accountId } = createAccount();
     const { userId } = users[0]!;
     berth.neighbours.proxy.shut();
@@ -90,14 +90,14 @@ describe("one process", () => {
     expect(await listVersions(userId)).toEqual([]);
     await berth.neighbours.proxy.open();
     await everyVersionOnce(userId, 25);
-    await eventually("the token is told", async () => {
+    await eventually("the token is notified", async () => {
       const { data } = await berth.as(userId).listNotifications({ limit: 100 });
       return data.some(({ metadata }) => metadata.tokenId === tokenId);
     });
   });
 
-  const members = sampleSize("members of an account that is told", 10_000, 2_000);
-  test(`${members} members of an account are told once each, and mailed as they chose`, async () => {
+  const members = sampleSize("members of an account that is notified", 10_000, 2_000);
+  test(`${members} members of an account are notified once each, and mailed as they chose`, async () => {
     const { users, accountId, failed } = createAccount(members);
     const silent = users[0]!.userId;
     await berth
@@ -107,7 +107,7 @@ describe("one process", () => {
     await follower.next();
     await failed(1);
     await failed(2);
-    const told = await eventually("all are told", async () => {
+    const received = await eventually("all are notified", async () => {
       const { rows } = await berth.pool.query<{ users: number; rows: number; silent: number }>(
         `select count(distinct user_id)::int as users, count(*)::int as rows,
            count(*) filter (where user_id = $2)::int as silent from notifications where account_id = $1`,
@@ -115,7 +115,7 @@ describe("one process", () => {
       );
       return rows[0]!.rows >= 2 * (members - 1) && rows[0];
     });
-    expect(told).toEqual({ users: members - 1, rows: 2 * (members - 1), silent: 0 });
+    expect(received).toEqual({ users: members - 1, rows: 2 * (members - 1), silent: 0 });
     const { value } = await follower.next();
     expect(value.event.case).toBe("notification");
     expect(await berth.deadLetters()).toBe(0);
@@ -123,7 +123,7 @@ describe("one process", () => {
   });
 
   const many = sampleSize("deployments before what is forced", 10_000, 1_000);
-  test(`${many} deployments do not delay what is forced: it is told before they are`, async () => {
+  test(`${many} deployments do not delay what is forced: it is notified before them`, async () => {
     const { users, accountId, live } = createAccount();
     const { userId } = users[0]!;
     const storm = Array.from({ length: many }, (_, n) => live(n + 1));
@@ -142,7 +142,7 @@ describe("one process", () => {
 });
 
 describe("several processes", () => {
-  test("two consume and one of them is killed: each event is told once", async () => {
+  test("two consume and one of them is killed: each event yields one notice", async () => {
     const { users, live, failed, accountId } = createAccount(3);
     const one = await berth.process();
     const other = await berth.process();
@@ -152,7 +152,7 @@ describe("several processes", () => {
       await failed(version);
       await berth.publish("identity", MemberAddedSchema, accountId, { accountId, userId, role: "editor" });
       if (version === 100) {
-        await eventually("some are told", async () => (await listVersions(userId)).length > 0);
+        await eventually("some are notified", async () => (await listVersions(userId)).length > 0);
         await one.end("SIGKILL");
       }
     }
@@ -164,7 +164,7 @@ describe("several processes", () => {
   });
 
   test.each(["kept", "lost"] as const)(
-    "killed at the commit, which is %s: told once, mailed once",
+    "killed at the commit, which is %s: notified once, mailed once",
     async (outcome) => {
       const { users, failed } = createAccount();
       const { userId, email } = users[0]!;
@@ -183,7 +183,7 @@ describe("several processes", () => {
     },
   );
 
-  test("the database is away while events arrive: none is lost or given up, each is told once", async () => {
+  test("the database is away while events arrive: none is lost or given up, each yields one notice", async () => {
     const { users, live } = createAccount();
     const { userId } = users[0]!;
     const proxy = await openProxy(new URL(berth.env.DATABASE_URL!));

@@ -61,7 +61,7 @@ test("beyond 1,000 unread the oldest are marked as read, and others' feeds stay 
   expect(rows.map(({ id }) => id).sort()).toEqual(ids.slice(0, 1_000).sort());
 });
 
-test("a row that another transaction holds stops nobody, and goes the next time", async () => {
+test("a row that another transaction has locked is skipped, and deleted the next time", async () => {
   const userId = newId("usr");
   const [held] = await write({ userId, ageDays: 200, count: 3 });
   const holder = await service.pool.connect();

@@ -5,7 +5,7 @@ import { SWEEP } from "../tasks.ts";
 import * as sql from "./sql.ts";
 
 const DAY = 24 * 3_600_000;
-/** How many rows one statement changes, so that none holds locks for long. */
+/** The maximum number of rows that one statement changes, so that none holds locks for long. */
 const BATCH = 1_000;
 
 /** How long and how many notifications are kept (docs/notifications.md#retention). */
@@ -14,8 +14,8 @@ export const KEPT_READ_DAYS = 90;
 export const MAX_UNREAD = 1_000;
 
 /**
- * Deletes what was read 90 days ago and all that is 180 days old, and marks the oldest as read beyond a user's 1,000
- * unread. Several replicas may do this at once. The signal ends it between two batches.
+ * Deletes notifications that were read 90 days ago or are 180 days old, and marks the oldest as read beyond a user's
+ * 1,000 unread. Several replicas may do this at once. The signal stops it between two batches.
  */
 export async function sweep(pool: Pool, now: number, signal?: AbortSignal): Promise<void> {
   const [readBefore, before] = [new Date(now - KEPT_READ_DAYS * DAY), new Date(now - KEPT_DAYS * DAY)];
@@ -28,7 +28,9 @@ export async function sweep(pool: Pool, now: number, signal?: AbortSignal): Prom
   await sql.deleteBursts(pool, new Date(now));
   await sql.deleteBundles(pool, new Date(now));
   for (const userId of signal?.aborted ? [] : await sql.listFullFeeds(pool, MAX_UNREAD))
-    await batches(() => sql.readOldest(pool, { userId, most: MAX_UNREAD, limit: BATCH, now: new Date(now) }));
+    await batches(() =>
+      sql.markOldestRead(pool, { userId, most: MAX_UNREAD, limit: BATCH, now: new Date(now) }),
+    );
 }
 
 /** Sweeps at the start and then every 6 hours, until it is stopped. */

@@ -32,7 +32,7 @@ export function deleteDigests(db: Db, before: Date, limit: number): Promise<numb
   );
 }
 
-/** Deletes what is known of users who were sent no mail in the hour before a time. */
+/** Deletes the counts of users who were sent no mail in the hour before a time. */
 export function deleteBursts(db: Db, now: Date): Promise<number> {
   return execute(
     db,
@@ -43,7 +43,7 @@ export function deleteBursts(db: Db, now: Date): Promise<number> {
   );
 }
 
-/** As `deleteBursts`, of bundles. */
+/** Like `deleteBursts`, for bundles. */
 export function deleteBundles(db: Db, now: Date): Promise<number> {
   return execute(
     db,
@@ -68,8 +68,8 @@ export async function listFullFeeds(db: Db, most: number): Promise<string[]> {
 
 type Full = { userId: string; most: number; limit: number; now: Date };
 
-/** Marks the oldest of a user's feed as read, all but the newest `most`; at most `limit` of them. */
-export function readOldest(db: Db, { userId, most, limit, now }: Full): Promise<number> {
+/** Marks the oldest unread of a user's feed as read, except the newest `most`; at most `limit` of them. */
+export function markOldestRead(db: Db, { userId, most, limit, now }: Full): Promise<number> {
   return execute(
     db,
     "notifications_read_oldest",
@@ -81,4 +81,19 @@ export function readOldest(db: Db, { userId, most, limit, now }: Full): Promise<
        limit $3 for update skip locked)`,
     [userId, most, limit, now],
   );
+}
+
+/** Tables with rows of a user. Mails that are still queued find no notification and are not sent. */
+const TABLES_OF_USER = ["notifications", "preferences", "digests", "mail_bursts"];
+
+/** Deletes what is stored about a user. */
+export async function deleteOfUser(db: Db, userId: string): Promise<void> {
+  for (const table of TABLES_OF_USER)
+    await execute(db, `user_delete_${table}`, `delete from ${table} where user_id = $1`, [userId]);
+}
+
+/** Deletes notifications about an account from before a time. */
+export function deleteOfAccount(db: Db, accountId: string, before: Date): Promise<number> {
+  const text = "delete from notifications where account_id = $1 and created_at < $2";
+  return execute(db, "account_delete_notifications", text, [accountId, before]);
 }

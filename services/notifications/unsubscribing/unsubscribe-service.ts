@@ -1,16 +1,16 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { UnsubscribeService } from "../../../proto/gen/berth/notifications/v1/unsubscribing_pb.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { refuse } from "../../kit/rpc/errors.ts";
-import { kindKeys } from "../catalog/kinds.ts";
-import { type Preference, toPreference } from "../catalog/preference.ts";
-import type { ChangePreference } from "../digests/change-preference.ts";
-import { listChoices } from "../feed/sql.ts";
+import { refuse } from "../../kit/rpc/refusals.ts";
+import { kindKeys } from "../kinds/kinds.ts";
 import type { Subscription, UnsubscribeLinks } from "../mail/unsubscribe-links.ts";
+import type { ChangePreference } from "../preferences/change-preference.ts";
+import { type Preference, toPreference } from "../preferences/preference.ts";
+import { listChoices } from "../preferences/sql.ts";
 
 type Deps = { pool: Pool; links: UnsubscribeLinks; changePreference: ChangePreference };
 
-/** Ends mails by their link, without signing in (docs/notifications.md#unsubscribing). */
+/** Unsubscribes by the link in a mail, without signing in (docs/notifications.md#unsubscribing). */
 export function unsubscribeService(deps: Deps): ServiceImpl<typeof UnsubscribeService> {
   const { pool, links, changePreference } = deps;
 
@@ -20,7 +20,7 @@ export function unsubscribeService(deps: Deps): ServiceImpl<typeof UnsubscribeSe
     return found;
   }
 
-  /** Returns the preferences whose mails a link ends. */
+  /** Returns the preferences whose mails a link ends: those that are mailed and not forced. */
   async function findMailed({ userId, of }: Subscription): Promise<Preference[]> {
     const choices = await listChoices(pool, userId);
     return kindKeys

@@ -39,7 +39,7 @@ describe("addon keys", () => {
     return { ...made, db: made.ids.db!, host };
   }
 
-  test("are fetched when they are published, newer ones replace older, and each change is told", async () => {
+  test("are fetched when they are published, newer ones replace older, and each change is published", async () => {
     const { db, host, tell, accountId, environmentId } = await connected();
     expect(await host()).toBe("service_not_ready");
     world.tree.publish(db, KEYS, 1n);
@@ -62,14 +62,14 @@ describe("addon keys", () => {
     ]);
   });
 
-  test("are known at once for an addon that is met before its events arrive", async () => {
+  test("are read at once for an addon that is discovered before its events arrive", async () => {
     const made = scene({ web: "web", db: "postgres" });
     world.tree.publish(made.ids.db!, KEYS);
     await made.editor.createVariable({ ...made.S, name: "URL", connection: { service: "db", key: "URL" } });
     expect((await made.editor.revealVariable({ ...made.S, variableName: "URL" })).value).toBe(KEYS.URL);
   });
 
-  test("reach a release even when the event that tells of them is still under way", async () => {
+  test("reach a release even while their event is still in flight", async () => {
     const { db, ids, editor, E } = await connected();
     world.tree.publish(db, KEYS);
     const release = () => world.service().resolveRelease({ serviceId: ids.web! });
@@ -81,7 +81,7 @@ describe("addon keys", () => {
     expect((await release()).data.find(({ name }) => name === "LATE")?.value).toBe("redis://c");
   });
 
-  test("go with their service, and connections to it dangle", async () => {
+  test("are deleted with their service, and connections to it dangle", async () => {
     const { db, host, tell, accountId } = await connected();
     world.tree.publish(db, KEYS);
     await tell.keys(db, 1n);

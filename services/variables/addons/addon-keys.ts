@@ -1,27 +1,28 @@
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
-import { isRefusal } from "../../kit/rpc/errors.ts";
+import { isRefusal } from "../../kit/rpc/refusals.ts";
 import type { ScopeIds } from "../scopes/scope.ts";
 import { type Deployer, ignoreNotFound } from "../scopes/scopes.ts";
-import { bumpEnvironmentRevision, lockProject } from "../scopes/sql.ts";
+import { lockProject, recordPublication } from "../scopes/sql.ts";
+import { bumpEnvironmentRevision } from "../scopes/totals-sql.ts";
 import { emitEnvironmentChanged } from "../scopes/tree.ts";
 import type { DataKeys } from "../seal/data-keys.ts";
 import type { SealContext } from "../seal/seal.ts";
 import * as sql from "./sql.ts";
 
-/** Returns the context that the value of an addon's key is sealed in. */
+/** Returns the context in which the value of an addon's key is sealed. */
 export function addonKeyContext(accountId: string, serviceId: string, key: string): SealContext {
   return { accountId, scope: "addon", scopeId: serviceId, name: key };
 }
 
 type Deps = { pool: Pool; deployer: Deployer; keys: DataKeys; log: Logger };
 export type Addons = ReturnType<typeof createAddons>;
-/** What an addon publishes, sealed and not stored yet. */
+/** The published keys of an addon, sealed but not stored. */
 type Publication = { addon: ScopeIds; ready: boolean; revision: number; keys: sql.NewAddonKey[] };
 
 /** Copies what managed addons publish: fetched from the deployer, sealed under the account's data key. */
 export function createAddons({ pool, deployer, keys, log }: Deps) {
-  /** Returns what an addon publishes now; undefined when the deployer knows no such addon. */
+  /** Returns the current publication of an addon; undefined when the deployer knows no such addon. */
   async function fetch(addon: ScopeIds): Promise<Publication | undefined> {
     const { accountId, serviceId } = addon as Required<ScopeIds>;
     const published = await deployer.getAddonKeys({ serviceId }).catch(ignoreNotFound);
@@ -37,7 +38,7 @@ export function createAddons({ pool, deployer, keys, log }: Deps) {
     return { addon, ready, revision: Number(revision), keys: list };
   }
 
-  /** Fetches the keys of an addon and stores them unless they are known. Returns whether anything changed. */
+  /** Fetches the keys of an addon and stores them if they are new. Returns whether anything changed. */
   async function refresh(addon: ScopeIds): Promise<boolean> {
     const publication = await fetch(addon);
     return publication !== undefined && transaction(pool, (tx) => storePublication(tx, publication));
@@ -50,20 +51,20 @@ export function createAddons({ pool, deployer, keys, log }: Deps) {
     async tryRefresh(addon: ScopeIds): Promise<void> {
       await refresh(addon).catch((error: unknown) => {
         if (!isRefusal(error))
-          log.warn({ err: error, serviceId: addon.serviceId }, "addon keys are not read yet");
+          log.warn({ err: error, serviceId: addon.serviceId }, "addon keys could not be read yet");
       });
     },
   };
 }
 
-/** Stores what an addon publishes unless it is known. Returns whether anything changed. */
+/** Stores the publication of an addon if it is new. Returns whether anything changed. */
 export async function storePublication(tx: Tx, { addon, ...publication }: Publication): Promise<boolean> {
   const { accountId, projectId, environmentId, serviceId } = addon;
   await lockProject(tx, projectId);
   const { ready, revision, keys } = publication;
-  if (!(await sql.recordPublication(tx, { serviceId: serviceId!, ready, revision }))) return false;
+  if (!(await recordPublication(tx, { serviceId: serviceId!, ready, revision }))) return false;
   await sql.replaceAddonKeys(tx, serviceId!, keys);
-  const environmentRevision = await bumpEnvironmentRevision(tx, environmentId!);
+  const environmentRevision = await bumpEnvironmentRevision(tx, environmentId!, serviceId);
   if (environmentRevision !== undefined)
     await emitEnvironmentChanged(tx, accountId, environmentId!, environmentRevision);
   return true;

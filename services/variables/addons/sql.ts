@@ -1,21 +1,6 @@
 // Statements on the keys that managed addons publish.
 import { type Db, execute, many } from "../../kit/postgres/db.ts";
 
-/** Records that an addon published this revision. Returns false when it is not newer than what is known. */
-export async function recordPublication(
-  db: Db,
-  addon: { serviceId: string; ready: boolean; revision: number },
-): Promise<boolean> {
-  const changed = await execute(
-    db,
-    "addon_record_publication",
-    `update scopes set ready = $2, keys_revision = $3
-     where id = $1 and deleted_at is null and (keys_revision < $3 or (keys_revision = $3 and ready <> $2))`,
-    [addon.serviceId, addon.ready, addon.revision],
-  );
-  return changed === 1;
-}
-
 export type NewAddonKey = { key: string; sensitive: boolean; sealed: Buffer; size: number };
 
 /** Replaces all keys of an addon. */
@@ -38,7 +23,7 @@ export async function replaceAddonKeys(db: Db, serviceId: string, keys: NewAddon
   );
 }
 
-/** A service of an environment as connections see it, once for each key it has published. */
+/** A service of an environment and one of its published keys, or null members when it has none. */
 export type AddonKeyRow = {
   environmentId: string;
   name: string;
@@ -50,18 +35,6 @@ export type AddonKeyRow = {
   size: number | null;
   sealed: Buffer | null;
 };
-
-/** Lists the newest environments of a project. */
-export async function listEnvironments(db: Db, projectId: string, limit: number): Promise<string[]> {
-  const found = await many<{ id: string }>(
-    db,
-    "environments_newest",
-    `select id from scopes where parent_id = $1 and kind = 'environment' and deleted_at is null
-     order by id desc limit $2`,
-    [projectId, limit],
-  );
-  return found.map(({ id }) => id);
-}
 
 /** Lists the named services of environments, with their keys. */
 export function listAddonKeys(db: Db, environmentIds: string[], names: string[]) {

@@ -4,7 +4,7 @@ import { alias, anyRows, literal, name, reasons, resolved } from "../resolve/tes
 import { aliasCycle } from "./alias-cycle.ts";
 
 describe("a write that closes a cycle of aliases", () => {
-  test("is found in its own scope and through the wider ones, with the names on the way", () => {
+  test("is found in its own scope and through the wider ones, with the names on its path", () => {
     expect(aliasCycle([alias("project", "B", "A")], alias("project", "A", "B"))).toEqual(["A", "B"]);
     const stored = [alias("project", "B", "C"), alias("environment", "C", "A")];
     expect(aliasCycle(stored, alias("service", "A", "B"))).toEqual(["A", "B", "C"]);
@@ -18,7 +18,7 @@ describe("a write that closes a cycle of aliases", () => {
     expect(aliasCycle([alias("project", "B", "A")], literal("project", "A", "v"))).toBeUndefined();
   });
 
-  test("counts the row it replaces as gone", () => {
+  test("ignores the row that it replaces", () => {
     const stored = [alias("project", "A", "B"), literal("project", "B", "v"), literal("project", "C", "v")];
     expect(aliasCycle(stored, alias("project", "B", "A"))).toEqual(["B", "A"]);
     expect(
@@ -26,7 +26,7 @@ describe("a write that closes a cycle of aliases", () => {
     ).toBe(undefined);
   });
 
-  test("is not one when it only leads into a cycle that was there", () => {
+  test("is not one when it only leads into an existing cycle", () => {
     const stored = [alias("project", "B", "C"), alias("environment", "C", "B")];
     expect(aliasCycle(stored, alias("environment", "A", "B"))).toBeUndefined();
   });

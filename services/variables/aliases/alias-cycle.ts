@@ -1,7 +1,6 @@
-import type { VariableRow } from "../resolve/resolve.ts";
-import { NEARNESS } from "../scopes/scope.ts";
+import { NEARNESS, type ScopeKind } from "../scopes/scope.ts";
 
-type AliasRow = Pick<VariableRow, "name" | "scope" | "aliasTarget">;
+type AliasRow = { name: string; scope: ScopeKind; aliasTarget?: string | null };
 
 /**
  * Returns the names of a cycle that writing `candidates` (all of one scope) would close, in the order they point to each

@@ -1,9 +1,10 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { AliasWarningSchema } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Db } from "../../kit/postgres/db.ts";
+import * as sql from "../rows/alias-sql.ts";
 import { chainOf, type Scope } from "../scopes/scope.ts";
+import { listServicesIn } from "../scopes/sql.ts";
 import { cycleThrough } from "./alias-cycle.ts";
-import * as sql from "./sql.ts";
 
 export type AliasWarning = MessageInitShape<typeof AliasWarningSchema>;
 
@@ -11,14 +12,14 @@ const MAX_WARNINGS = 20;
 
 /**
  * Returns the services for which aliases just stored in a project or environment are part of a cycle that only
- * their nearer variables close; the newest 20. Costs one statement unless nearer aliases lead back to a written name.
+ * their nearer variables close; the newest 20. Takes one statement unless nearer aliases lead back to a written name.
  */
 export async function aliasWarnings(db: Db, scope: Scope, written: string[]): Promise<AliasWarning[]> {
   if (scope.kind === "service" || written.length === 0) return [];
   const wide = chainOf(scope);
   const { names, scopeIds } = await sql.findCycleCandidates(db, scope.id, wide, written);
   if (scopeIds.length === 0) return [];
-  const services = await sql.listServicesIn(db, scopeIds);
+  const services = await listServicesIn(db, scopeIds);
   const scopes = [...new Set([...wide, ...services.flatMap(({ id, environmentId }) => [id, environmentId])])];
   const stored = await sql.listAliasTargets(db, scopes, names);
   const byScope = new Map(scopes.map((id) => [id, new Map<string, string | null>()]));

@@ -114,7 +114,7 @@ describe("a batch", () => {
       "alias_cycle",
     ],
   ];
-  test.each(cases)("%s is refused whole", async (_what, given, reason) => {
+  test.each(cases)("%s is refused as a whole", async (_what, given, reason) => {
     const { P, editor } = scene();
     const set = [...((given as { set?: object[] }).set ?? []), { name: "GOOD", value: "1" }];
     expect(await refused(editor.batchVariables({ ...P, ...given, set }))).toBe(
@@ -123,7 +123,7 @@ describe("a batch", () => {
     expect((await editor.listVariables(P)).data).toEqual([]);
   });
 
-  test("tells every entry that is wrong, each by its place", async () => {
+  test("is refused with every wrong entry, each by its path", async () => {
     const { P, editor } = scene();
     const { details } = await refusal(
       editor.batchVariables({ ...P, set: [...some(0, 1), { name: "A" }, { name: "N0", value: "\0" }] }),
@@ -156,7 +156,7 @@ describe("a batch", () => {
 });
 
 describe("a scope holds 1000 variables", () => {
-  test("and not one more, by whatever way and however many write at once", async () => {
+  test("and not one more, whichever request adds it and however many write at once", async () => {
     const { P, editor } = scene();
     await editor.batchVariables({ ...P, set: some(0, 500) });
     await editor.batchVariables({ ...P, set: some(500, 490) });
@@ -187,7 +187,7 @@ describe("a scope holds 1000 variables", () => {
 });
 
 describe("writers at the same moment", () => {
-  test("two creates of one name: one is made, the other is told", async () => {
+  test("two creates of one name: one succeeds, the other is refused", async () => {
     const { P, editor } = scene();
     for (let round = 0; round < 10; round++) {
       const both = await Promise.all(
@@ -204,7 +204,7 @@ describe("writers at the same moment", () => {
     }
   });
 
-  test("batches and single writes of the same names leave the state of one order", async () => {
+  test("batches and single writes of the same names leave the state of some serial order", async () => {
     const { P, E, S, editor } = scene();
     const writes = Array.from({ length: 12 }, (_, i) => [
       editor.batchVariables({ ...P, set: some(0, 50).map(({ name }) => ({ name, value: `p${i}` })) }),
@@ -218,7 +218,7 @@ describe("writers at the same moment", () => {
     }
   });
 
-  test("two halves of a circle of aliases: one is refused", async () => {
+  test("two halves of a cycle of aliases: one is refused", async () => {
     const { P, E, editor } = scene();
     for (let round = 0; round < 10; round++) {
       const [a, b] = [`A${round}`, `B${round}`];

@@ -1,8 +1,8 @@
 import type { BatchVariablesRequest } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
+import { listReplaced, type NewVariable } from "../rows/sql.ts";
 import type { Scope } from "../scopes/scope.ts";
 import type { Vault } from "../seal/data-keys.ts";
-import { listReplaced, type NewVariable } from "../writes/sql.ts";
 import { overwrite, type Source, toRow } from "../writes/variable-row.ts";
 import type { Decision, Written } from "../writes/write.ts";
 import type { Guard } from "./guards.ts";

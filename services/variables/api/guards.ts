@@ -1,11 +1,11 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import type { Db } from "../../kit/postgres/db.ts";
-import { conflict, notFound } from "../../kit/rpc/errors.ts";
 import { expectMatch } from "../../kit/rpc/etag.ts";
+import { conflict, notFound } from "../../kit/rpc/refusals.ts";
+import { findVariable, listImpact, type SealedVariable } from "../rows/sql.ts";
 import type { Scope } from "../scopes/scope.ts";
 import type { Scopes } from "../scopes/scopes.ts";
 import type { ServiceRef } from "../scopes/sql.ts";
-import { findVariable, listImpact, type SealedVariable } from "../writes/sql.ts";
 import { tagOf } from "../writes/variable-row.ts";
 import { toMessages } from "./variable-message.ts";
 
@@ -18,14 +18,14 @@ export async function requireVariable(db: Db, scope: Scope, name: string): Promi
   return row;
 }
 
-/** Throws 409 revision_conflict when If-Match names another state than the stored one. */
+/** Throws 409 revision_conflict when If-Match names another tag than the stored variable's. */
 export async function expectCurrent(db: Db, ctx: HandlerContext, scope: Scope, row: SealedVariable) {
   if (!ctx.requestHeader.has("if-match")) return;
   const [message] = await toMessages(db, scope, [row]);
   expectMatch(ctx, tagOf(row, message!.sensitive), "variable");
 }
 
-/** Returns which of the services resolve one of the names to this scope's variable: `limit` of them, and the total. */
+/** Returns the services that resolve one of the names to this scope's variable: at most `limit`, and the total. */
 export async function findImpact(
   db: Db,
   scope: Scope,
@@ -42,7 +42,8 @@ export type Guard = (db: Db) => Promise<void>;
 
 /**
  * Returns the guard that throws 409 with the impact, within a write's transaction, when variables of a project or
- * environment are unset without `confirmImpact`. Asks the deployer for the services first: throws 503 while it is away.
+ * environment are unset without `confirmImpact`. Asks the deployer for the services first. Throws 503 while it does not
+ * answer.
  */
 export async function impactGuard(
   scopes: Scopes,

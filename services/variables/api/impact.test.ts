@@ -15,7 +15,7 @@ function scene(services?: Record<string, string>) {
   return { ...made, editor: world.as(made.accountId), reader: world.as(made.accountId, "reader") };
 }
 
-test("deleting at project and environment scope needs confirmation and tells who is concerned", async () => {
+test("deleting at project and environment scope needs confirmation and lists the affected services", async () => {
   const { P, E, S, editor, reader } = scene({ web: "web", api: "worker", db: "postgres" });
   for (const name of ["web", "api", "db"]) await reader.listVariables({ ...E, service: name });
   await editor.createVariable({ ...P, name: "X", value: "p" });
@@ -46,7 +46,7 @@ test("deleting at project and environment scope needs confirmation and tells who
   expect(await refused(reader.getVariableImpact({ ...P, variableName: "X" }))).toBe("404 not_found");
 });
 
-test("the impact of several names is who loses any of them, wherever each is hidden", async () => {
+test("the impact of several names is every service that loses any of them, wherever each is shadowed", async () => {
   const { P, E, editor, reader } = scene({ web: "web", api: "worker" });
   for (const service of ["web", "api"]) await reader.listVariables({ ...E, service });
   const set = (scope: object, ...names: string[]) =>
@@ -67,7 +67,7 @@ test("the impact of several names is who loses any of them, wherever each is hid
   expect(await concerned({}, "X", "Y")).toEqual([0]);
 });
 
-test("the impact tells 20 services and counts all", async () => {
+test("the impact lists 20 services and counts all", async () => {
   const many = Object.fromEntries(Array.from({ length: 23 }, (_, i) => [`s${i}`, "web"]));
   const { P, E, editor, reader } = scene(many);
   for (const service of Object.keys(many)) await reader.listVariables({ ...E, service });

@@ -18,7 +18,7 @@ function scene(services?: Record<string, string>) {
   return { ...made, editor: world.as(made.accountId), reader: world.as(made.accountId, "reader") };
 }
 
-test("each change is recorded once and told once, without a value; a reveal is recorded before it answers", async () => {
+test("each change has one audit record and one event, without a value; a reveal is recorded before it is answered", async () => {
   const { P, accountId, editor, reader } = scene();
   const at = { ...P, variableName: "PIN" };
   await editor.createVariable({ ...P, name: "PIN", value: "marker-1", sensitive: true });

@@ -1,8 +1,8 @@
-import { type Detail, invalid, refuse } from "../../kit/rpc/errors.ts";
+import { type Detail, invalid, refuse } from "../../kit/rpc/refusals.ts";
 import { MAX_FOUND } from "../../kit/rpc/violations.ts";
 import type { Source } from "../writes/variable-row.ts";
 
-// What the proto's rules cannot say of a request body (docs/variables.md#kinds). Names are checked there.
+// Rules of request bodies that the proto cannot express (docs/variables.md#kinds). It checks names.
 
 const MAX_VALUE_BYTES = 64 * 1024;
 const MAX_BATCH_NAMES = 500;

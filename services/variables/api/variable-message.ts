@@ -3,14 +3,14 @@ import type { VariableSchema } from "../../../proto/gen/berth/variables/v1/varia
 import type { Db } from "../../kit/postgres/db.ts";
 import { addonsByName, readAddonKeys } from "../resolve/chain.ts";
 import { DERIVED_SENSITIVE } from "../resolve/resolve.ts";
-import { type ChainRow, listChainRows } from "../resolve/sql.ts";
+import type { SealedVariable, StoredVariable } from "../rows/sql.ts";
+import { type ChainRow, listChainRows } from "../rows/sql.ts";
 import { chainOf, type Scope } from "../scopes/scope.ts";
 import type { Vault } from "../seal/data-keys.ts";
-import type { SealedVariable, StoredVariable } from "../writes/sql.ts";
 
 type VariableMessage = Exclude<MessageInitShape<typeof VariableSchema>, Message>;
 
-/** Returns stored rows of a scope as messages, without values; sensitivity is derived where it has to be. */
+/** Returns stored rows of a scope as messages, without values; the sensitivity of connections and aliases is derived. */
 export async function toMessages(db: Db, scope: Scope, rows: StoredVariable[]): Promise<VariableMessage[]> {
   const derived = rows.some((row) => row.aliasTarget !== null || row.connectionService !== null)
     ? await deriveSensitivity(db, scope, rows)
@@ -47,7 +47,7 @@ export async function toMessagesWithValues(
 
 /**
  * Returns whether a name of a scope is sensitive: a connection by its key, an alias by its target as the scope's
- * own chain sees it. An alias that leads nowhere is not.
+ * own chain sees it. An alias that does not resolve is not sensitive.
  */
 async function deriveSensitivity(
   db: Db,

@@ -6,22 +6,25 @@ import { effect } from "../../kit/idempotency/idempotency.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
-import { conflict, refuse } from "../../kit/rpc/errors.ts";
 import { isNotModified, setTag } from "../../kit/rpc/etag.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
+import { conflict, refuse } from "../../kit/rpc/refusals.ts";
+import type { FollowedSets } from "../follow/followed-sets.ts";
 import { readConfigEnv } from "../resolve/config-env.ts";
 import type { ResolvedSets } from "../resolve/resolved-sets.ts";
 import { reveal } from "../resolve/reveal.ts";
-import { isAddon } from "../scopes/scope.ts";
+import * as sql from "../rows/sql.ts";
+import { isAddon, type Scope, type ScopePath } from "../scopes/scope.ts";
 import type { Deployer, Scopes } from "../scopes/scopes.ts";
 import type { DataKeys } from "../seal/data-keys.ts";
 import { refuseLargeBatch } from "../writes/set-size.ts";
-import * as sql from "../writes/sql.ts";
 import { applyPatch, isLiteral, tagOf, toRow } from "../writes/variable-row.ts";
 import { auditMetadata, write } from "../writes/write.ts";
 import { batchAnswer, decideBatch, sealBatch } from "./batch.ts";
 import { expectCurrent, findImpact, impactGuard, requireVariable } from "./guards.ts";
 import { parseBatch, parsePatch, parseSource } from "./request-rules.ts";
+import { revealRecords } from "./reveal-records.ts";
+import { streamResolved } from "./stream-resolved.ts";
 import { toMessages, toMessagesWithValues } from "./variable-message.ts";
 
 type VariableDeps = {
@@ -31,11 +34,12 @@ type VariableDeps = {
   scopes: Scopes;
   keys: DataKeys;
   sets: ResolvedSets;
+  followed: FollowedSets;
 };
 
 /** Variables at their three scopes, and what services resolve from them (docs/variables.md#scopes). */
 export function variableService(deps: VariableDeps): ServiceImpl<typeof VariablesService> {
-  const { pool, cursors, scopes, keys, sets } = deps;
+  const { pool, cursors, scopes, keys, sets, followed } = deps;
   return {
     async listVariables(req) {
       const scope = await scopes.find(req);
@@ -157,7 +161,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       await requireVariable(pool, scope, name);
       const vault = await keys.load(scope.accountId);
       let record: string | undefined;
-      // The value leaves only after the record of it is committed, and in the stream if that is there.
+      // The value is answered only after its audit record is committed, and published unless NATS is away.
       const revealed = await effect(pool, ctx, async (tx) => {
         const value = await reveal(tx, vault, scope, name);
         const entry = {
@@ -175,12 +179,36 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
     },
 
     async getResolvedVariables(req, ctx) {
-      const scope = await scopes.find(req);
-      if (isAddon(scope.serviceType))
-        throw refuse(404, "not_found", "A managed addon resolves no variables.");
+      const scope = await findResolving(scopes, req);
       const config = await readConfigEnv(deps, scope);
       if (isNotModified(ctx, scope.tag + config.tag)) return {};
       return sets.read(scope, config);
     },
+
+    async *followResolvedVariables(req, ctx) {
+      yield* streamResolved(followed, await findResolving(scopes, req), req, ctx.signal);
+    },
+
+    async revealResolvedVariables(req, ctx) {
+      const scope = await findResolving(scopes, req);
+      const config = await readConfigEnv(deps, scope);
+      let records: string[] = [];
+      const revealed = await effect(pool, ctx, async (tx) => {
+        const set = await sets.reveal(tx, scope, config);
+        records = await emitAll(tx, revealRecords(who(ctx), scope, req.service, set.data));
+        return set;
+      });
+      // The relay publishes in order.
+      const last = records.at(-1);
+      if (last) await published(pool, last);
+      return revealed;
+    },
   };
+}
+
+/** Returns the scope of a service that resolves variables. Throws 404, also for a managed addon. */
+async function findResolving(scopes: Scopes, path: ScopePath): Promise<Scope> {
+  const scope = await scopes.find(path);
+  if (isAddon(scope.serviceType)) throw refuse(404, "not_found", "A managed addon resolves no variables.");
+  return scope;
 }

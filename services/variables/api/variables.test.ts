@@ -55,7 +55,7 @@ describe.each(scopes)("at %s scope", (scope) => {
   });
 });
 
-test("pages lead from the newest to the oldest without losing or repeating one", async () => {
+test("pages go from the newest to the oldest without losing or repeating a variable", async () => {
   const { P, editor, reader } = scene();
   const names = Array.from({ length: 45 }, (_, i) => `N${i}`);
   for (const name of names) await editor.createVariable({ ...P, name, value: name });
@@ -85,7 +85,7 @@ test("pages lead from the newest to the oldest without losing or repeating one",
   );
 });
 
-test("a connection to what is not there warns, wherever it is written, and one to an addon that is made does not", async () => {
+test("a connection to a missing addon or key warns at every scope; one to an addon that is being created does not", async () => {
   const { accountId, projectId, ids, P, E, S } = world.scene({ web: "web", db: "postgres", cache: "redis" });
   world.tree.publish(ids.db!, { HOST: "h", URL: "u" });
   world.tree.publish(ids.cache!, {}, 1n, false);
@@ -242,7 +242,7 @@ describe("a patch", () => {
   });
 });
 
-test("an alias and a connection are told to be sensitive when what they point to is", async () => {
+test("an alias and a connection are sensitive when their target is", async () => {
   const { P, E, S, editor, reader } = scene({ web: "web", db: "postgres" });
   await editor.createVariable({ ...P, name: "SECRET", value: "s", sensitive: true });
   await editor.createVariable({ ...E, name: "VIA", aliasTarget: "SECRET" });
@@ -269,7 +269,7 @@ test("an alias and a connection are told to be sensitive when what they point to
   expect(told).toMatchObject({ TO_URL: true, TO_NOTHING: false, SECRET: false, C_HOST: false });
 });
 
-test("a scope of another account or project, or of nobody, is 404", async () => {
+test("a scope of another account or project, or of none, is 404", async () => {
   const [mine, other] = [scene(), scene()];
   const foreign = { ...mine.P, projectId: other.projectId };
   const crossed = { ...mine.E, environmentId: other.environmentId };

@@ -1,15 +1,15 @@
 import type { Db } from "../../kit/postgres/db.ts";
 import { addonKeyContext } from "../addons/addon-keys.ts";
 import { type AddonKeyRow, listAddonKeys } from "../addons/sql.ts";
+import type { ChainRow } from "../rows/sql.ts";
 import { kindInChain, type Scope } from "../scopes/scope.ts";
 import type { SealContext } from "../seal/seal.ts";
 import type { Addon, VariableRow } from "./resolve.ts";
-import type { ChainRow } from "./sql.ts";
 
-/** What resolution carries in place of a value, so that only what is returned is decrypted. */
+/** Stands for a value in `resolve`, so that only what is returned is decrypted. */
 export type SealedValue = { context: SealContext; sealed: Buffer | null };
 
-/** Returns the rows of a scope's chain for `resolve`; literals that were read without value have `sealed: null`. */
+/** Returns the rows of a scope's chain for `resolve`; literals read without their value have `sealed: null`. */
 export function toVariableRows(
   scope: Scope,
   rows: (ChainRow & { sealed?: Buffer | null })[],
@@ -30,12 +30,12 @@ export async function readAddonKeys(db: Db, scope: Scope, rows: ChainRow[]): Pro
   return names.length === 0 || !scope.environmentId ? [] : listAddonKeys(db, [scope.environmentId], names);
 }
 
-/** Returns the names of the services that connections lead to. */
+/** Returns the names of the services that connections name. */
 export function connectedServices(rows: Pick<ChainRow, "connectionService">[]): string[] {
   return [...new Set(rows.map((row) => row.connectionService).filter((name) => name !== null))];
 }
 
-/** Returns the services of one environment by name for `resolve`; `value` makes what stands for a key's value. */
+/** Returns the services of one environment by name for `resolve`; `value` returns what stands for a key's value. */
 export function addonsByName<T>(list: AddonKeyRow[], value: (row: AddonKeyRow) => T): Map<string, Addon<T>> {
   const addons = new Map<string, Addon<T> & { keys: Map<string, { value: T; sensitive: boolean }> }>();
   for (const row of list) {

@@ -6,19 +6,19 @@ import {
   type ResolvedVariables,
 } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { unavailable } from "../../kit/rpc/errors.ts";
+import { unavailable } from "../../kit/rpc/refusals.ts";
 import type { Scope } from "../scopes/scope.ts";
 import type { Deployer } from "../scopes/scopes.ts";
 import { clearConfigEnv } from "../scopes/sql.ts";
 
-/** What a service has in its configuration besides variables, and what tells one state of it from another. */
+/** The `config.env` of a service, and a suffix for the tag of its resolved set that changes with it. */
 export type ConfigEnv = { env: Record<string, string>; tag: string };
 
 const NONE: ConfigEnv = { env: {}, tag: "" };
 
 /**
- * Returns `config.env` of a service as the deployer has it now, which is asked only where there may be any. Throws 404, and
- * 503 while it does not answer.
+ * Returns the current `config.env` of a service. Asks the deployer only where there may be one. Throws 404, and 503 while
+ * the deployer does not answer.
  */
 export async function readConfigEnv(
   { pool, deployer }: { pool: Pool; deployer: Pick<Deployer, "getServiceEnv"> },
@@ -27,7 +27,7 @@ export async function readConfigEnv(
   if (!mayHaveConfigEnv) return NONE;
   const found = await deployer.getServiceEnv({ serviceId }).catch((error) => {
     if (!(error instanceof ConnectError) || error.code === Code.NotFound) throw error;
-    // A deployer of before, during an upgrade.
+    // A deployer of the previous version, during an upgrade.
     if (error.code === Code.Unimplemented) return undefined;
     throw unavailable();
   });
@@ -38,7 +38,7 @@ export async function readConfigEnv(
   return NONE;
 }
 
-/** Returns the entries of a resolved set with those of `config.env` whose names no variable has, sorted by name. */
+/** Returns the entries of a resolved set and those of `config.env` that no variable has the name of, sorted by name. */
 export function withConfigEnv(
   { data, dangling }: Pick<ResolvedVariables, "data" | "dangling">,
   { id }: Scope,
@@ -48,11 +48,14 @@ export function withConfigEnv(
   const taken = new Set([...data, ...dangling].map(({ name }) => name));
   const own = Object.entries(env)
     .filter(([name]) => !taken.has(name))
-    .map(([name, value]) =>
-      create(ResolvedVariableSchema, {
-        ...{ name, value, sensitive: false, fromConfig: true },
-        ...{ source: "service", sourceId: id, sourceScopeId: id },
-      }),
-    );
+    .map(([name, value]) => configEntry(id, name, value));
   return [...data, ...own].sort((one, other) => (one.name < other.name ? -1 : 1));
+}
+
+/** Returns the entry of a name in the `config.env` of a service. */
+export function configEntry(serviceId: string, name: string, value: string): ResolvedVariable {
+  return create(ResolvedVariableSchema, {
+    ...{ name, value, sensitive: false, fromConfig: true },
+    ...{ source: "service", sourceId: serviceId, sourceScopeId: serviceId },
+  });
 }

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type DanglingReason, fingerprint, type VariableRow } from "./resolve.ts";
+import { fingerprint } from "../seal/fingerprint.ts";
+import type { DanglingReason, VariableRow } from "./resolve.ts";
 import { ADDONS, anyRows, resolved, SCOPES, someRows } from "./testing.ts";
 
 type Expected = { reason: DanglingReason } | { value: string | undefined; sensitive: boolean };

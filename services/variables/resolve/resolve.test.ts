@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { DanglingReason, VariableRow } from "./resolve.ts";
+import { type DanglingReason, resolvedSize, type VariableRow } from "./resolve.ts";
 import { alias, connection, literal, reasons, resolved, row, SCOPES, values } from "./testing.ts";
 
 describe("entries", () => {
@@ -177,4 +177,10 @@ describe("what dangles says why", () => {
     const round = resolved(alias("project", "L0", "L2999"), ...chain(2999));
     expect(round.dangling.filter(({ reason }) => reason === "alias_cycle")).toHaveLength(3000);
   });
+});
+
+test("the size counts the UTF-8 bytes of names and values", () => {
+  const data = [{ name: "A", value: "é€😀" }, { name: "BC", value: "" }, { name: "D" }];
+  expect(resolvedSize(data)).toBe(1 + 9 + 2 + 1);
+  expect(resolvedSize([])).toBe(0);
 });

@@ -1,4 +1,3 @@
-import { createHmac } from "node:crypto";
 import { NEARNESS, type ScopeKind } from "../scopes/scope.ts";
 
 /**
@@ -44,7 +43,7 @@ export type DanglingReason =
 
 type Source = { connection?: { service: string; key: string }; aliasTarget?: string };
 
-/** An entry of the set. `value` is present also when it is sensitive: whoever answers reads has to withhold it. */
+/** An entry of the set. `value` is present even when sensitive: reads must withhold it. */
 export type ResolvedEntry<T = string> = Source & {
   name: string;
   sensitive: boolean;
@@ -153,7 +152,7 @@ function resolveName<T>(
   return outcomes.get(start)!;
 }
 
-// What an alias becomes, given the outcome of its target (undefined: no such variable).
+// The outcome of an alias, given that of its target (undefined: no such variable).
 function aliasOutcome<T>(target: Outcome<T> | undefined): Outcome<T> {
   if (target === undefined) return { reason: "alias_target_not_found" };
   if (target.reason === "alias_depth_exceeded") return target;
@@ -171,7 +170,7 @@ function valueOutcome<T>(row: VariableRow<T>, addons: Addons<T>): Outcome<T> {
   if (addon === undefined) return { reason: "service_not_found" };
   if (addon.type === "web" || addon.type === "worker") return { reason: "service_not_addon" };
   const published = addon.keys.get(key);
-  // Before an addon is ready its keys may be incomplete only as long as it has published none at all.
+  // An addon publishes all its keys at once: one that is not ready may still publish this key only if it has none yet.
   if (published === undefined && (addon.ready || addon.keys.size > 0)) return { reason: "key_not_found" };
   if (published === undefined || !addon.ready) return { reason: "service_not_ready" };
   return { value: published.value, sensitive: published.sensitive || DERIVED_SENSITIVE.has(key), depth: 0 };
@@ -188,21 +187,4 @@ export function resolvedSize(data: readonly Pick<ResolvedEntry, "name" | "value"
   let bytes = 0;
   for (const { name, value } of data) bytes += Buffer.byteLength(name) + Buffer.byteLength(value ?? "");
   return bytes;
-}
-
-/**
- * Returns the HMAC-SHA256 (hex) over the names and values of a set, in any order: two sets have the same fingerprint under a
- * key exactly when a process would see the same variables. Without the key it reveals nothing of the values.
- * Throws TypeError when an entry has no value, for a set read by names only cannot be compared.
- */
-export function fingerprint(
-  data: readonly Pick<ResolvedEntry, "name" | "value">[],
-  key: Parameters<typeof createHmac>[1],
-): string {
-  const pairs = data.map(({ name, value }) => {
-    if (value === undefined) throw new TypeError(`the variable ${name} was resolved without its value`);
-    return [name, value] as const;
-  });
-  pairs.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
-  return createHmac("sha256", key).update(JSON.stringify(pairs)).digest("hex");
 }

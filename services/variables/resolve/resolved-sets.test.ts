@@ -86,7 +86,7 @@ describe("what a service resolves", () => {
     expect((await made.resolved()).data.map(({ name }) => name)).toEqual(["LEVEL"]);
   });
 
-  test("without config.env also while the deployer is away, which only a service that may have one asks", async () => {
+  test("is answered while the deployer is away unless the service may have config.env", async () => {
     const made = scene({ web: "web", api: "web" });
     const { E, S, accountId, ids, editor } = made;
     const api = { ...E, service: "api" };
@@ -108,12 +108,12 @@ describe("what a service resolves", () => {
     expect((await made.resolved()).values).toEqual({ LEVEL: "variable", MODE: "config" });
   });
 
-  test("config.env also long after its announcement, and whoever withdrew that", async () => {
+  test("config.env also long after its announcement, whichever version deleted that", async () => {
     const made = scene();
     const { S, editor, ids, resolved } = made;
     await resolved();
     await configure(ids.web!, { MODE: "config" });
-    // As a replica of the version before does.
+    // As a replica of the previous version does.
     await world.pool.query("delete from doubts where scope_id = $1", [ids.web]);
     await world.pool.query("update scopes set doubted = false where id = $1", [ids.web]);
     expect((await resolved()).values).toEqual({ MODE: "config" });
@@ -126,7 +126,7 @@ describe("what a service resolves", () => {
       "update scopes set config_env_at = now() - interval '2 hours' where config_env_at is not null",
     );
     expect((await resolved()).values).toEqual({ MODE: "config" });
-    // Without any it is asked for once more.
+    // Without config.env the deployer is asked once more.
     world.tree.configure(ids.web!, {});
     const asked = world.tree.asked.envs;
     for (let read = 0; read < 3; read++) expect((await resolved()).values).toEqual({});
@@ -135,7 +135,7 @@ describe("what a service resolves", () => {
     expect((await resolved()).values).toEqual({ MODE: "again" });
   });
 
-  test("config.env of a service that was created with it, or announced before it was heard of, or never told", async () => {
+  test("config.env of a service that was created with it, or announced before its event, or never announced", async () => {
     const made = scene({ born: "web", told: "web", silent: "web", none: "web" });
     const { E, accountId, ids } = made;
     const created = (name: string, hasConfigEnv?: boolean) =>
@@ -147,7 +147,7 @@ describe("what a service resolves", () => {
     await configure(ids.told!, { MODE: "told" });
     await created("born", true);
     await created("told", false);
-    // By a deployer of before.
+    // By a deployer of the previous version.
     await created("silent");
     await created("none", false);
     await eventually("they are known", async () => {
@@ -199,7 +199,7 @@ describe("what a service resolves", () => {
     ]);
   });
 
-  test("follows connections to what addons publish, and tells every reason why a name is missing", async () => {
+  test("follows connections to what addons publish, and gives every reason why a name is missing", async () => {
     const made = scene({ web: "web", other: "worker", db: "postgres", cache: "redis" });
     const { E, editor } = made;
     for (const name of ["other", "cache"]) await editor.listVariables({ ...E, service: name });
@@ -297,7 +297,7 @@ describe("reveal", () => {
 });
 
 describe("the tag of a resolved set", () => {
-  test("stays while nothing changes and moves with everything that is seen", async () => {
+  test("stays while nothing changes and changes with everything in the set", async () => {
     const made = scene({ web: "web", db: "postgres" });
     const { P, E, S, ids, accountId, editor } = made;
     const now = async () => {

@@ -3,15 +3,17 @@ import { LRUCache } from "lru-cache";
 import {
   type ResolvedVariables,
   ResolvedVariablesSchema,
+  type RevealedVariables,
+  RevealedVariablesSchema,
 } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
-import type { Db, Pool } from "../../kit/postgres/db.ts";
+import type { Db, Pool, Tx } from "../../kit/postgres/db.ts";
 import { keepText } from "../../kit/rpc/unary-json.ts";
+import { listSealedChainRows } from "../rows/sql.ts";
 import { chainOf, type Scope } from "../scopes/scope.ts";
 import type { DataKeys, Vault } from "../seal/data-keys.ts";
 import { addonsByName, readAddonKeys, type SealedValue, sealedKey, toVariableRows } from "./chain.ts";
 import { type ConfigEnv, withConfigEnv } from "./config-env.ts";
 import { type Resolved, type ResolvedEntry, resolve } from "./resolve.ts";
-import { listSealedChainRows } from "./sql.ts";
 
 export type ResolvedSets = ReturnType<typeof createResolvedSets>;
 
@@ -22,10 +24,10 @@ async function readSet(db: Db, keys: DataKeys, scope: Scope, sensitive: boolean)
   const rows = toVariableRows(scope, stored);
   const addons = addonsByName(addonKeys, sealedKey(scope.accountId));
   const { data, dangling } = resolve({ rows, addons });
-  // Even when every value is withheld the key must open: a set whose values do not open is not answered.
+  // The data key must open even when every value is withheld: otherwise the answer is 503.
   const hasValues = rows.some((row) => row.value !== null) || addonKeys.some((row) => row.key !== null);
   if (!hasValues) return { data: [], dangling };
-  const vault = await keys.load(scope.accountId);
+  const vault = await keys.load(scope.accountId, db);
   return { data: data.map((entry) => openEntry(vault, entry, sensitive)), dangling };
 }
 
@@ -44,23 +46,35 @@ export function createResolvedSets({ pool, keys }: { pool: Pool; keys: DataKeys 
   const cache = new LRUCache<string, { tag: string; message: ResolvedVariables }>({ maxSize: CACHE_BYTES });
 
   return {
-    /** Returns the set that a read answers: sensitive values withheld. The scope was read before: its tag may be older. */
+    /** Returns the set for a read, without sensitive values. It may be newer than the tag of the scope. */
     async read(scope: Scope, config: ConfigEnv): Promise<ResolvedVariables> {
-      const kept = cache.get(scope.id);
+      const cached = cache.get(scope.id);
       const tag = scope.tag + config.tag;
-      if (kept?.tag === tag) return kept.message;
+      if (cached?.tag === tag) return cached.message;
       const set = create(ResolvedVariablesSchema, await readSet(pool, keys, scope, false));
       const message = keepText({ ...set, data: withConfigEnv(set, scope, config) });
       cache.set(scope.id, { tag, message }, { size: bytesOf(message) });
       return message;
     },
 
-    /** Returns the set that a release gets: everything in plaintext. */
+    /** Returns the set with all values in plaintext and the entries of `config`, read in a transaction. Throws 503. */
+    async reveal(tx: Tx, scope: Scope, config: ConfigEnv): Promise<RevealedVariables> {
+      const set = create(ResolvedVariablesSchema, await readSet(tx, keys, scope, true));
+      return create(RevealedVariablesSchema, {
+        data: withConfigEnv(set, scope, config).map(({ $typeName: _, value = "", ...entry }) => ({
+          ...entry,
+          value,
+        })),
+        dangling: set.dangling,
+      });
+    },
+
+    /** Returns the set for a release, with all values in plaintext. */
     readForRelease: (scope: Scope) => readSet(pool, keys, scope, true),
   };
 }
 
-/** Returns about how much memory an answer takes, as a message and as text. */
+/** Estimates the memory that an answer takes, as a message and as text. */
 function bytesOf({ data }: ResolvedVariables): number {
   return data.reduce((bytes, { value }) => bytes + 1_000 + 4 * (value?.length ?? 0), 1_000);
 }

@@ -1,15 +1,14 @@
 import type { Db } from "../../kit/postgres/db.ts";
-import { invalid, notFound } from "../../kit/rpc/errors.ts";
+import { invalid, notFound } from "../../kit/rpc/refusals.ts";
+import { findVariable, listChainRows } from "../rows/sql.ts";
 import { chainOf, type Scope } from "../scopes/scope.ts";
 import type { Vault } from "../seal/data-keys.ts";
-import { findVariable } from "../writes/sql.ts";
 import { addonsByName, readAddonKeys, sealedKey, toVariableRows } from "./chain.ts";
 import { resolve } from "./resolve.ts";
-import { listChainRows } from "./sql.ts";
 
 /**
  * Returns the plaintext of one variable, resolved as far as the chain of its own scope reaches. Throws 404, 422
- * with the reason why it dangles, and 503 for what does not open.
+ * with the reason why it dangles, and 503 when its value cannot be decrypted.
  */
 export async function reveal(db: Db, vault: Vault, scope: Scope, name: string): Promise<string> {
   const own = await findVariable(db, scope.id, name);

@@ -1,7 +1,7 @@
 /** Where variables are set: a project is the widest scope, a service the nearest. */
 export type ScopeKind = "project" | "environment" | "service";
 
-/** How near a scope is to the service that resolves its variables; the lowest wins. */
+/** Distance of a scope from the service that resolves its variables; the lowest wins. */
 export const NEARNESS: Record<ScopeKind, number> = { service: 0, environment: 1, project: 2 };
 
 /** How a request addresses a scope: by ids, and a service by its name. */
@@ -22,10 +22,10 @@ export type Scope = {
   serviceId?: string | undefined;
   /** Of a service: web, worker, postgres or redis. */
   serviceType?: string | undefined;
-  /** Of a service: false when it certainly has no `config.env`. */
+  /** Of a service: false only when it has no `config.env`. */
   mayHaveConfigEnv?: boolean;
   revision: number;
-  /** Identifies the state of all three scopes of a service, by ids and revisions. */
+  /** Of a service: changes with its id and with the revisions of its three scopes. */
   tag: string;
 };
 
@@ -35,6 +35,11 @@ export type ScopeIds = Pick<Scope, "accountId" | "projectId" | "environmentId" |
 /** Returns the ids of the scopes whose variables a scope sees, from the project inwards. */
 export function chainOf({ projectId, environmentId, serviceId }: ScopeIds): string[] {
   return [projectId, environmentId, serviceId].filter((id) => id !== undefined);
+}
+
+/** Returns the tag of a service with these revisions of its scopes. */
+export function tagOf(serviceId: string, project: number, environment: number, service: number): string {
+  return `${serviceId.slice(4)}-${project}-${environment}-${service}`;
 }
 
 /** Returns the kind of a scope that is in the chain of another. */

@@ -2,10 +2,11 @@ import { type Client, Code, ConnectError } from "@connectrpc/connect";
 import { LRUCache } from "lru-cache";
 import type { InternalService, ScopeChain } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { type Db, type Pool, transaction } from "../../kit/postgres/db.ts";
-import { notFound, unavailable } from "../../kit/rpc/errors.ts";
-import { chainOf, isAddon, type Scope, type ScopeKind, type ScopePath } from "./scope.ts";
+import { notFound, unavailable } from "../../kit/rpc/refusals.ts";
+import { chainOf, isAddon, type Scope, type ScopeKind, type ScopePath, tagOf } from "./scope.ts";
 import type { ScopeRow, ServiceRef } from "./sql.ts";
 import * as sql from "./sql.ts";
+import { unmarkStale } from "./stale-sql.ts";
 import { insertChain } from "./tree.ts";
 
 export type Deployer = Pick<
@@ -16,26 +17,22 @@ export type Scopes = ReturnType<typeof createScopes>;
 
 // Looks up at most so many services per write; the rest arrive by event.
 const MAX_DISCOVERED = 20;
-const MAX_KEPT = 5_000;
+const MAX_CACHED = 5_000;
 
-/** For `catch`: a 404, of the deployer or our own, becomes undefined. */
+/** For `catch`: turns a 404, of the deployer or of this service, into undefined. */
 export function ignoreNotFound(error: unknown): undefined {
   if (error instanceof ConnectError && error.code === Code.NotFound) return undefined;
   throw error;
 }
 
-/** Returns the scope of a path as the projection knows it now, or undefined. A name may be unknown of one that exists. */
+/** Returns the scope of a path as the projection has it, or undefined: the name of a service may not have arrived. */
 export async function findKnownScope(db: Db, path: ScopePath): Promise<Scope | undefined> {
   const row = await sql.findScopeRow(db, path);
   return row && missingKind(path, row) === undefined ? toScope(path, row) : undefined;
 }
 
-/** Returns a scope that was found as it is now, whatever its name; undefined when it was deleted. */
-export async function findSameScope(
-  db: Db,
-  path: ScopePath,
-  { serviceId }: Scope,
-): Promise<Scope | undefined> {
+/** Returns the current state of a scope found before, whatever its name; undefined when it was deleted. */
+export async function rereadScope(db: Db, path: ScopePath, { serviceId }: Scope): Promise<Scope | undefined> {
   if (serviceId === undefined) return findKnownScope(db, path);
   const row = await sql.findServiceRow(db, serviceId);
   return row && toScope(path, row);
@@ -53,12 +50,12 @@ export function createScopes(options: {
   onAddonDiscovered: (scope: Scope) => Promise<void>;
 }) {
   const { pool, deployer } = options;
-  // What was found by path. Only its revisions and a service's name change until it is deleted: they are read each time.
-  const kept = new LRUCache<string, ScopeRow>({ max: MAX_KEPT });
+  // Rows by path. Until a scope is deleted only revisions and the names of services change: those are read each time.
+  const cache = new LRUCache<string, ScopeRow>({ max: MAX_CACHED });
 
-  /** Returns the row of a path that was found before, as it is now; undefined when it has to be looked for again. */
-  async function findAgain(key: string, name: string | undefined): Promise<ScopeRow | undefined> {
-    const row = kept.get(key);
+  /** Returns the current row of a path found before; undefined when the path has to be looked up. */
+  async function findCached(key: string, name: string | undefined): Promise<ScopeRow | undefined> {
+    const row = cache.get(key);
     if (!row) return undefined;
     const { projectId, environmentId, serviceId } = row;
     const found = await sql.listRevisions(pool, row);
@@ -80,22 +77,19 @@ export function createScopes(options: {
     return chain;
   }
 
-  /**
-   * Returns the row of a path of which the deployer has told: of a service by its id, as it alone knows for certain which one
-   * has the name.
-   */
-  async function findTold(path: ScopePath, { serviceId }: ScopeChain): Promise<ScopeRow | undefined> {
+  /** Returns the row of a path that the deployer resolved: a service by its id, since its name here may be outdated. */
+  async function findResolved(path: ScopePath, { serviceId }: ScopeChain): Promise<ScopeRow | undefined> {
     if (path.service === undefined || serviceId === undefined) return sql.findScopeRow(pool, path);
     const row = await sql.findServiceRow(pool, serviceId);
     return row ?? sql.findScopeRow(pool, { ...path, service: undefined });
   }
 
-  /** Asks the deployer about a scope whose deletion or new name was announced. Throws 404 when it is not there, and 503. */
+  /** Asks the deployer whether a stale scope exists. Throws 404 when it does not, and 503. */
   async function confirmExists(lookup: Lookup): Promise<ScopeChain> {
     const chain = await deployer.resolveScope(lookup);
     await transaction(pool, async (tx) => {
       await insertChain(tx, chain);
-      await sql.deleteStaleDoubts(tx, chainOf(chain));
+      await unmarkStale(tx, chainOf(chain));
     });
     return chain;
   }
@@ -106,20 +100,20 @@ export function createScopes(options: {
       const { accountId, projectId, environmentId, service } = path;
       const lookup = { accountId, projectId, environmentId, service };
       const key = JSON.stringify([accountId, projectId, environmentId, service]);
-      const again = await findAgain(key, service);
-      if (again) return toScope(path, again);
+      const cached = await findCached(key, service);
+      if (cached) return toScope(path, cached);
       let row = await sql.findScopeRow(pool, path);
-      if (row?.doubted) {
-        const told = await confirmExists(lookup);
+      if (row?.stale) {
+        const chain = await confirmExists(lookup);
         // Another service may have the name by now.
-        if (told.serviceId !== (row.serviceId ?? undefined)) row = await findTold(path, told);
+        if (chain.serviceId !== (row.serviceId ?? undefined)) row = await findResolved(path, chain);
       }
       if (missingKind(path, row) === undefined) {
-        if (!row!.doubted) kept.set(key, row!);
+        if (!row!.stale) cache.set(key, row!);
         return toScope(path, row!);
       }
-      const told = await readThrough(lookup);
-      if (told) row = await findTold(path, told);
+      const chain = await readThrough(lookup);
+      if (chain) row = await findResolved(path, chain);
       const missing = missingKind(path, row);
       if (missing) throw notFound(missing);
       const scope = toScope(path, row!);
@@ -129,7 +123,7 @@ export function createScopes(options: {
 
     /**
      * Asks the deployer for services that connections name and the projection does not know, so that an addon
-     * made a moment ago is found. The addon's events repeat what fails here.
+     * created a moment ago is found. A failure is ignored: the addon's events repeat it.
      */
     async discoverServices(scope: Scope, names: string[]): Promise<void> {
       const { accountId, projectId, environmentId } = scope;
@@ -141,7 +135,7 @@ export function createScopes(options: {
     },
 
     /**
-     * Returns the web and worker services below a scope as the deployer has them now, as events may be late.
+     * Returns the web and worker services below a scope as the deployer has them now, since events may be late.
      * Throws 503 while it does not answer.
      */
     async listServicesUnder({ projectId, environmentId }: Scope): Promise<ServiceRef[]> {
@@ -154,7 +148,7 @@ export function createScopes(options: {
     /** Returns a service by its id. Throws 404. */
     async findService(serviceId: string): Promise<Scope> {
       let row = await sql.findServiceRow(pool, serviceId);
-      if (row?.doubted) await confirmExists({ serviceId });
+      if (row?.stale) await confirmExists({ serviceId });
       if (!row && (await readThrough({ serviceId }))) row = await sql.findServiceRow(pool, serviceId);
       if (!row) throw notFound("service");
       return toScope({ environmentId: row.environmentId!, service: "" }, row);
@@ -172,7 +166,7 @@ function missingKind(path: Depth, row: ScopeRow | undefined): ScopeKind | undefi
   return path.service !== undefined && !row.serviceId ? "service" : undefined;
 }
 
-// The scope that a path of this depth leads to.
+// The scope at the depth of a path.
 function toScope(path: Depth, row: ScopeRow): Scope {
   const { accountId, projectId } = row;
   const project = { accountId, projectId, tag: "" };
@@ -189,8 +183,8 @@ function toScope(path: Depth, row: ScopeRow): Scope {
     id: serviceId,
     serviceId,
     serviceType: row.serviceType!,
-    mayHaveConfigEnv: row.doubted || row.mayHaveConfigEnv,
+    mayHaveConfigEnv: row.stale || row.mayHaveConfigEnv,
     revision: row.serviceRevision!,
-    tag: `${serviceId.slice(4)}-${row.projectRevision}-${row.environmentRevision}-${row.serviceRevision}`,
+    tag: tagOf(serviceId, row.projectRevision, row.environmentRevision!, row.serviceRevision!),
   };
 }

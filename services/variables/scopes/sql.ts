@@ -1,5 +1,5 @@
 // Statements on the scope tree.
-import { type Db, execute, many, one, type Pool, type Tx } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one, type Pool } from "../../kit/postgres/db.ts";
 import type { ScopeIds, ScopePath } from "./scope.ts";
 
 /** The scopes of a path, as far as they exist. */
@@ -13,15 +13,15 @@ export type ScopeRow = {
   serviceRevision: number | null;
   serviceType: string | null;
   mayHaveConfigEnv: boolean;
-  /** The deletion of one of them was announced. */
-  doubted: boolean;
+  /** A deletion, a new name or a `config.env` of one of them was announced, and its event has not arrived. */
+  stale: boolean;
 };
 
 const PATH = `p.account_id as "accountId", p.id as "projectId", p.revision as "projectRevision",
   e.id as "environmentId", e.revision as "environmentRevision",
   s.id as "serviceId", s.revision as "serviceRevision", s.type as "serviceType",
   s.config_env_at is not null as "mayHaveConfigEnv",
-  exists (select from doubts d where d.scope_id in (p.id, e.id, s.id)) as doubted`;
+  exists (select from doubts d where d.scope_id in (p.id, e.id, s.id)) as stale`;
 
 export function findScopeRow(db: Db, path: ScopePath) {
   return one<ScopeRow>(
@@ -48,9 +48,8 @@ export function findServiceRow(db: Db, serviceId: string) {
 }
 
 /**
- * Lists what changes of the scopes of a row, without those that are deleted or whose deletion was announced. With an
- * array instead of three parameters, PostgreSQL would plan it anew each time; to look for doubts here makes a read
- * costlier by a tenth.
+ * Lists what changes of the scopes of a row, without those that are deleted or stale. With an array instead of three
+ * parameters, PostgreSQL would plan it anew each time; joining `doubts` here makes a read a tenth slower.
  */
 export function listRevisions(db: Db, { projectId, environmentId, serviceId }: ScopeRow) {
   return many<{ id: string; name: string | null; revision: number; mayHaveConfigEnv: boolean }>(
@@ -62,59 +61,9 @@ export function listRevisions(db: Db, { projectId, environmentId, serviceId }: S
   );
 }
 
-/** How long after its announcement a deletion may still be under way. */
-const DOUBT = "interval '2 minutes'";
-
-/** Records that the deletion, the `config.env` or the new name of a scope was announced, also of one that is not known. */
-export async function insertDoubt(pool: Pool, scopeId: string): Promise<void> {
-  // A trigger marks the scope.
-  await execute(
-    pool,
-    "doubt_insert",
-    "insert into doubts (scope_id) values ($1) on conflict (scope_id) do update set at = now()",
-    [scopeId],
-  );
-  // It did not see a scope that was being inserted; whoever finds that from now on finds the doubt.
-  await execute(pool, "doubt_mark", "update scopes set doubted = true where id = $1 and not doubted", [
-    scopeId,
-  ]);
-}
-
-/** Takes the name from a service, so that only the deployer says which one has it, and nobody takes it for deleted. */
-export function unname(db: Db, serviceId: string) {
-  const text = "update scopes set name = null where id = $1 and kind = 'service'";
-  return execute(db, "scope_unname", text, [serviceId]);
-}
-
 /**
- * Deletes announcements of deletions that did not happen: the scopes still exist long after. Locks those scopes first, so
- * that an announcement which is made meanwhile marks them again.
- */
-export async function deleteStaleDoubts(tx: Tx, scopeIds: string[]): Promise<void> {
-  const stale = await many<{ id: string }>(
-    tx,
-    "doubts_lock",
-    `select id from scopes s where id = any($1)
-       and exists (select from doubts where scope_id = s.id and at < now() - ${DOUBT})
-     for no key update`,
-    [scopeIds],
-  );
-  if (stale.length === 0) return;
-  const ids = stale.map(({ id }) => id);
-  const text = `delete from doubts where scope_id = any($1) and at < now() - ${DOUBT}`;
-  await execute(tx, "doubts_delete_stale", text, [ids]);
-  await execute(
-    tx,
-    "doubts_unmark",
-    `update scopes s set doubted = false
-     where id = any($1) and not exists (select from doubts where scope_id = s.id)`,
-    [ids],
-  );
-}
-
-/**
- * Records that a service has no `config.env`, as the deployer said. One that was announced meanwhile has a fresh mark, or
- * gets it when the announcement is withdrawn. For an hour after an upgrade marks stay: a deployer of before announces none.
+ * Records that a service has no `config.env`, as the deployer answered. One announced meanwhile has a fresh mark, or gets
+ * one when the announcement is deleted. Marks stay for an hour after an upgrade: an older deployer announces nothing.
  */
 export function clearConfigEnv(pool: Pool, serviceId: string) {
   return execute(
@@ -123,6 +72,12 @@ export function clearConfigEnv(pool: Pool, serviceId: string) {
     "update scopes set config_env_at = null where id = $1 and config_env_at < now() - interval '1 hour'",
     [serviceId],
   );
+}
+
+/** Records that the `config.env` of a service changed, so that followers of its resolved set ask for it. */
+export function markConfigEnv(db: Db, serviceId: string) {
+  const text = "update scopes set config_env_at = clock_timestamp() where id = $1 and deleted_at is null";
+  return execute(db, "config_env_mark", text, [serviceId]);
 }
 
 /**
@@ -167,15 +122,15 @@ function innermost({ projectId, environmentId, serviceId }: ScopeIds) {
   return { id, kind, parentId };
 }
 
-/** What a service is called, and since when. */
+/** The name of a service, and since when it has it. */
 export type Naming = { serviceId: string; environmentId: string; name: string; namedAt: Date | undefined };
 
 const since = (value: string) => `coalesce(${value}::timestamptz, '-infinity')`;
 
 /**
- * Gives a service its name, unless it is known to have got another one later, and takes it from whoever had it before: that
- * one has none until its own is known, and keeps its variables. Where a later holder is known, this one gets none. Returns
- * whether it got its name now. Under the lock of the project.
+ * Sets the name of a service unless a later one is known, and clears it from an earlier holder, which keeps its variables
+ * and has no name until its new one is known. A later holder keeps the name. Returns whether the name was set now. Runs
+ * under the project's lock.
  */
 export async function nameService(db: Db, { serviceId, environmentId, name, namedAt }: Naming) {
   const claimed = await execute(
@@ -204,7 +159,13 @@ export async function nameService(db: Db, { serviceId, environmentId, name, name
   return named === 1;
 }
 
-/** Inserts a scope as deleted, also one that was never known; a known one stays as it is. */
+/** Clears the name of a service, so that a lookup of the name asks the deployer; the service itself stays. */
+export function clearName(db: Db, serviceId: string) {
+  const text = "update scopes set name = null where id = $1 and kind = 'service'";
+  return execute(db, "scope_clearName", text, [serviceId]);
+}
+
+/** Inserts a scope as deleted, so that late events cannot create it; a known one is left as it is. */
 export function insertDeleted(db: Db, ids: ScopeIds) {
   const { id, kind, parentId } = innermost(ids);
   return execute(
@@ -216,9 +177,12 @@ export function insertDeleted(db: Db, ids: ScopeIds) {
   );
 }
 
-/** Marks a scope and all below it deleted, with their variables and keys. Returns how many addon keys were deleted. */
+/**
+ * Marks a scope and all below it deleted, and deletes their variables and addon keys: in one statement, so this file writes
+ * those tables too. Returns how many addon keys were deleted.
+ */
 export async function softDeleteTree(db: Db, id: string): Promise<number> {
-  const gone = await one<{ keys: number }>(
+  const deleted = await one<{ keys: number }>(
     db,
     "scope_soft_delete",
     `with tree as (
@@ -231,28 +195,16 @@ export async function softDeleteTree(db: Db, id: string): Promise<number> {
        returning id
      ), emptied as (
        delete from variables where scope_id in (select id from tree)
-     ), certain as (
+     ), forgotten as (
+       delete from changes where scope_id in (select id from tree)
+     ), announced as (
        delete from doubts where scope_id in (select id from marked)
-     ), withdrawn as (
+     ), keys as (
        delete from addon_keys where service_id in (select id from tree) returning 1
-     ) select count(*)::int as keys from withdrawn`,
+     ) select count(*)::int as keys from keys`,
     [id],
   );
-  return gone?.keys ?? 0;
-}
-
-/** Raises the revision of an environment whose services or addon keys changed. Returns undefined when it is deleted. */
-export async function bumpEnvironmentRevision(db: Db, id: string): Promise<number | undefined> {
-  const touched = await one<{ revision: number }>(
-    db,
-    "environment_bump_revision",
-    `update scopes set revision = revision + 1, widest_key = (
-       select coalesce(max(k.size), 0) from scopes s join addon_keys k on k.service_id = s.id
-       where s.parent_id = $1 and s.deleted_at is null)
-     where id = $1 and deleted_at is null returning revision`,
-    [id],
-  );
-  return touched?.revision;
+  return deleted?.keys ?? 0;
 }
 
 /** Returns which of the names are services of the environment. */
@@ -273,4 +225,43 @@ export type ServiceRef = { id: string; name: string; environmentId: string };
 export async function listProjects(db: Db, accountId: string): Promise<string[]> {
   const text = `select id from scopes where account_id = $1 and kind = 'project' and deleted_at is null order by id`;
   return (await many<{ id: string }>(db, "account_projects", text, [accountId])).map(({ id }) => id);
+}
+
+/** Lists the newest environments of a project. */
+export async function listEnvironments(db: Db, projectId: string, limit: number): Promise<string[]> {
+  const found = await many<{ id: string }>(
+    db,
+    "environments_newest",
+    `select id from scopes where parent_id = $1 and kind = 'environment' and deleted_at is null
+     order by id desc limit $2`,
+    [projectId, limit],
+  );
+  return found.map(({ id }) => id);
+}
+
+/** Lists the web and worker services that are one of the scopes or in one, newest first. */
+export function listServicesIn(db: Db, scopeIds: string[]) {
+  return many<{ id: string; name: string; environmentId: string }>(
+    db,
+    "services_in",
+    `select id, name, parent_id as "environmentId" from scopes
+     where (id = any($1) or parent_id = any($1)) and type in ('web', 'worker') and deleted_at is null
+     order by id desc`,
+    [scopeIds],
+  );
+}
+
+/** Records that an addon published this revision. Returns false when it is not newer than what is known. */
+export async function recordPublication(
+  db: Db,
+  addon: { serviceId: string; ready: boolean; revision: number },
+): Promise<boolean> {
+  const changed = await execute(
+    db,
+    "scope_record_publication",
+    `update scopes set ready = $2, keys_revision = $3
+     where id = $1 and deleted_at is null and (keys_revision < $3 or (keys_revision = $3 and ready <> $2))`,
+    [addon.serviceId, addon.ready, addon.revision],
+  );
+  return changed === 1;
 }

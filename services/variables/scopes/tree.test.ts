@@ -40,7 +40,7 @@ const stored = async (scopeId: string) =>
   (await world.pool.query("select from variables where scope_id = $1", [scopeId])).rowCount;
 
 describe("the scope tree", () => {
-  test("follows the deployer's events, and asks nothing for what it knows", async () => {
+  test("follows the deployer's events, and asks nothing about scopes that it knows", async () => {
     const { S, ids, tell, editor } = scene();
     await tell.project();
     await tell.environment();
@@ -52,7 +52,7 @@ describe("the scope tree", () => {
     expect(world.tree.asked.scopes).toBe(before);
   });
 
-  test("asks the deployer once for what is so new that its event has not arrived", async () => {
+  test("asks the deployer once for a scope whose event has not arrived", async () => {
     const { S, P, tell, ids, editor } = scene();
     const before = world.tree.asked.scopes;
     await editor.createVariable({ ...S, name: "A", value: "1" });
@@ -81,7 +81,7 @@ describe("the scope tree", () => {
     expect(world.tree.asked.scopes).toBe(before);
   });
 
-  test("answers 503 for what only the deployer could tell while it is away, and goes on with the rest", async () => {
+  test("answers 503 for unknown scopes while the deployer is away, and serves the others", async () => {
     const { P, E, accountId, editor } = scene();
     await editor.createVariable({ ...E, name: "A", value: "1" });
     const away = await startTree();
@@ -101,14 +101,14 @@ describe("a scope whose deletion was announced", () => {
   const doubted = async (id: string) =>
     (await world.pool.query("select from doubts where scope_id = $1", [id])).rowCount === 1;
 
-  test("is asked for at each use until the deletion is certain, and stays when there was none", async () => {
+  test("is looked up at each use until the deletion is certain, and stays when there was none", async () => {
     const { P, E, S, editor, projectId } = scene();
     for (const base of [P, E, S]) await editor.createVariable({ ...base, name: "A", value: "1" });
     await world.service().announceDeletion({ scopeId: projectId });
     const before = world.tree.asked.scopes;
     for (const base of [P, E, S]) expect((await editor.listVariables(base)).data).toHaveLength(1);
     expect([world.tree.asked.scopes - before, await doubted(projectId)]).toEqual([3, true]);
-    // Long after, the deletion cannot be under way any more.
+    // Long after, the deletion can no longer be under way.
     await world.pool.query("update doubts set at = now() - interval '3 minutes'");
     expect((await editor.listVariables(S)).data).toHaveLength(1);
     expect(await doubted(projectId)).toBe(false);
@@ -117,7 +117,7 @@ describe("a scope whose deletion was announced", () => {
     expect(world.tree.asked.scopes).toBe(asked);
   });
 
-  test("is asked for also where a replica of the version before took the announcement", async () => {
+  test("is looked up also when a replica of the previous version took the announcement", async () => {
     const { S, editor, environmentId } = scene();
     await editor.createVariable({ ...S, name: "A", value: "1" });
     await editor.listVariables(S);
@@ -126,7 +126,7 @@ describe("a scope whose deletion was announced", () => {
     expect(await refused(editor.listVariables(S))).toBe("404 not_found");
   });
 
-  test("is gone for reads, writes and releases before its event, and 503 while nobody can tell", async () => {
+  test("is 404 for reads, writes and releases before its event, and 503 while the deployer is away", async () => {
     const { E, S, accountId, ids, environmentId, tell, editor } = scene();
     await editor.createVariable({ ...S, name: "A", value: "1" });
     await world.service().announceDeletion({ scopeId: environmentId });
@@ -146,7 +146,7 @@ describe("a scope whose deletion was announced", () => {
     expect(await doubted(environmentId)).toBe(false);
   });
 
-  test("its impact is never a wrong count: 503 while the deployer cannot tell the services", async () => {
+  test("its impact is never a wrong count: 503 while the deployer is away", async () => {
     const { P, accountId, editor } = scene();
     await editor.createVariable({ ...P, name: "A", value: "1" });
     const away = await startTree();
@@ -163,7 +163,7 @@ describe("a scope whose deletion was announced", () => {
 });
 
 describe("a renamed service", () => {
-  /** Two services, the second of which took the name `web` once the first had given it up; variables heard of neither. */
+  /** Two services, the second of which took the name `web` once the first had given it up; variables knows neither. */
   function renamed() {
     const made = scene();
     const { E, ids, tell, environmentId, accountId, editor } = made;
@@ -210,7 +210,7 @@ describe("a renamed service", () => {
     await other.stop();
   });
 
-  test("is at its former path no longer once nobody asks the deployer any more", async () => {
+  test("is no longer at its former path once the announcement has expired", async () => {
     const { S, site, first, rename, tellRenamed, editor } = renamed();
     await editor.createVariable({ ...S, name: "A", value: "1" });
     await editor.listVariables(S);
@@ -224,7 +224,7 @@ describe("a renamed service", () => {
     expect(await refused(editor.listVariables(S))).toBe("404 not_found");
   });
 
-  test("has no name while it is renamed, by which a replica of the version before would delete it", async () => {
+  test("has no name while it is renamed, by which a replica of the previous version would delete it", async () => {
     const { S, site, first, rename, editor } = renamed();
     await editor.createVariable({ ...S, name: "A", value: "1" });
     expect(await nameOf(first)).toBe("web");
@@ -234,7 +234,7 @@ describe("a renamed service", () => {
     expect(await nameOf(first)).toBe("site");
   });
 
-  test("stays where it was when the announcement was of no renaming", async () => {
+  test("stays where it was when the rename did not happen", async () => {
     const { S, first, editor } = renamed();
     await editor.createVariable({ ...S, name: "A", value: "1" });
     await world.service().announceRename({ serviceId: first });
@@ -244,7 +244,7 @@ describe("a renamed service", () => {
     expect(await nameOf(first)).toBe("web");
   });
 
-  test("keeps its variables when another gets its name, whichever is heard of first, and however", async () => {
+  test("keeps its variables when another gets its name, in whatever order and way the names arrive", async () => {
     for (const order of ["event first", "created first", "read first", "all late"]) {
       const made = renamed();
       const { S, site, first, tell, named, rename, tellRenamed, editor } = made;
@@ -319,7 +319,7 @@ describe("a renamed service", () => {
 });
 
 describe("a deleted scope", () => {
-  test("takes its variables and all below it along", async () => {
+  test("takes its variables and all scopes below it along", async () => {
     const { P, E, S, ids, tell, editor, projectId, environmentId } = scene({ web: "web", api: "web" });
     const api = { ...E, service: "api" };
     for (const base of [P, E, S, api]) await editor.createVariable({ ...base, name: "A", value: "1" });
@@ -348,7 +348,7 @@ describe("a deleted scope", () => {
     await tell.serviceGone(ids.web!);
     await isGone(ids.web!);
     await tell.service("web", ids.web!);
-    // The deployer still tells of the service here, as an answer would that was long under way.
+    // Here the deployer still answers with the service, as a delayed answer would.
     expect(await refused(editor.createVariable({ ...S, name: "A", value: "1" }))).toBe("404 not_found");
     await tell.environmentGone();
     await isGone(environmentId);
@@ -365,7 +365,7 @@ describe("a deleted scope", () => {
     for (const base of [P, E, S]) expect(await refused(editor.listVariables(base))).toBe("404 not_found");
   });
 
-  test("that was never heard of stays deleted", async () => {
+  test("that was never known stays deleted", async () => {
     const { P, E, S, ids, tell, editor, projectId, environmentId } = scene();
     await tell.serviceGone(ids.web!);
     await isGone(ids.web!);

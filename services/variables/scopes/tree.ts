@@ -4,6 +4,7 @@ import { emit } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import type { ScopeIds } from "./scope.ts";
 import * as sql from "./sql.ts";
+import { bumpEnvironmentRevision } from "./totals-sql.ts";
 
 // How the projection of the scope tree changes. Everything in a project changes under the lock on its
 // row, so that a write, a late read-through and a deletion see each other; the lock comes first.
@@ -16,12 +17,12 @@ type ServiceFacts = {
 };
 
 /**
- * Inserts the unknown ones of a project, an environment in it and a service in that, and gives the service its newest name.
- * Never revives a deleted one.
+ * Inserts those of a project, its environment and its service that are not known, and sets the service's newest name. Never
+ * revives a deleted one.
  */
 export async function insertChain(tx: Tx, chain: ScopeIds & ServiceFacts): Promise<void> {
   const { accountId, projectId, environmentId, serviceId, serviceName: name, serviceType: type } = chain;
-  // A deployer of before does not say whether there is any.
+  // A deployer of the previous version does not set it.
   const mayHaveConfigEnv = chain.hasConfigEnv ?? true;
   await sql.insertScope(tx, { accountId, projectId });
   if (!(await sql.lockProject(tx, projectId)) || environmentId === undefined) return;
@@ -32,25 +33,25 @@ export async function insertChain(tx: Tx, chain: ScopeIds & ServiceFacts): Promi
   const inserted = await sql.insertScope(tx, ids, { type, mayHaveConfigEnv });
   const namedAt = chain.namedAt && timestampDate(chain.namedAt);
   const named = await sql.nameService(tx, { serviceId, environmentId, name, namedAt });
-  if (inserted || named) await sql.bumpEnvironmentRevision(tx, environmentId);
+  if (inserted || named) await bumpEnvironmentRevision(tx, environmentId, serviceId);
 }
 
 /** Deletes the innermost scope of `ids` and everything below it, variables and addon keys too, for good. */
 export async function deleteScope(tx: Tx, ids: ScopeIds): Promise<void> {
   const { accountId, projectId, environmentId, serviceId } = ids;
   // The lock needs a row, also for a project that was never known: a read-through and a write that are under
-  // way would slip past otherwise.
+  // way would not wait for it otherwise.
   await sql.insertScope(tx, { accountId, projectId });
   await sql.lockProject(tx, projectId);
   await sql.insertDeleted(tx, { accountId, projectId, environmentId, serviceId });
   const addonKeys = await sql.softDeleteTree(tx, serviceId ?? environmentId ?? projectId);
   if (serviceId === undefined || environmentId === undefined) return;
-  const revision = await sql.bumpEnvironmentRevision(tx, environmentId);
+  const revision = await bumpEnvironmentRevision(tx, environmentId);
   if (revision !== undefined && addonKeys > 0)
     await emitEnvironmentChanged(tx, accountId, environmentId, revision);
 }
 
-/** Emits that what the connections of an environment resolve to has changed. */
+/** Emits that the connections of an environment may resolve differently. */
 export async function emitEnvironmentChanged(tx: Tx, accountId: string, scopeId: string, revision: number) {
   await emit(tx, VariablesChangedSchema, accountId, {
     accountId,

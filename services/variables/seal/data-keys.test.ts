@@ -83,7 +83,7 @@ describe.each([
   });
 });
 
-test("a value that was moved, exchanged or damaged in the database is 503, and no other value is told", async () => {
+test("a value that was moved, exchanged or damaged in the database is 503, and no other value is answered", async () => {
   const { P, S, accountId } = world.scene();
   const editor = world.as(accountId);
   for (const name of ["A", "B", "C"]) await editor.createVariable({ ...P, name, value: `of ${name}` });
@@ -97,6 +97,7 @@ test("a value that was moved, exchanged or damaged in the database is 503, and n
     editor.revealVariable({ ...P, variableName: "A" }),
     editor.getVariable({ ...P, variableName: "A" }),
     editor.getResolvedVariables(S),
+    editor.revealResolvedVariables(S),
     editor.listVariables(P),
   ];
   expect(new Set(await Promise.all(calls.map(refused)))).toEqual(new Set(["503 unavailable"]));
@@ -122,7 +123,7 @@ test("an account whose data key was lost does not get another one over its value
   expect(await storedKey(accountId)).toEqual([]);
 });
 
-test("processes that meet an account at the same moment agree on one data key", async () => {
+test("processes that first use an account at the same moment agree on one data key", async () => {
   const others = await Promise.all([world.startOne(), world.startOne()]);
   const ports = [world.port, ...others.map((other) => other.port)];
   for (let round = 0; round < 5; round++) {
@@ -167,7 +168,7 @@ describe("rotation", () => {
     await rotate(world.pool, parseKeys(`${testKek},${next}`));
   });
 
-  test("as a command tells what it did, and leaves what no key opens", async () => {
+  test("as a command reports what it did, and leaves data keys that no key unwraps", async () => {
     const { P, accountId } = world.scene();
     await world.as(accountId).createVariable({ ...P, name: "A", value: "1" });
     const run = (keys: string) =>

@@ -1,9 +1,9 @@
 import { createHmac, type KeyObject } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { Logger } from "../../kit/log.ts";
-import type { Pool } from "../../kit/postgres/db.ts";
-import { unavailable } from "../../kit/rpc/errors.ts";
-import { fingerprint, type ResolvedEntry } from "../resolve/resolve.ts";
+import type { Db, Pool } from "../../kit/postgres/db.ts";
+import { unavailable } from "../../kit/rpc/refusals.ts";
+import { fingerprint, type NamedValue } from "./fingerprint.ts";
 import {
   type Keyring,
   KeyUnavailable,
@@ -20,9 +20,9 @@ import { findDataKey, insertDataKey } from "./sql.ts";
 /** Seals and opens values under the data key of one account. */
 export type Vault = {
   seal(context: SealContext, plaintext: string): Buffer;
-  /** Throws 503 for what does not open. */
+  /** Throws 503 for a value that cannot be decrypted. */
   open(context: SealContext, sealed: Buffer): string;
-  fingerprint(data: readonly Pick<ResolvedEntry, "name" | "value">[]): string;
+  fingerprint(data: readonly NamedValue[]): string;
 };
 
 export type DataKeys = ReturnType<typeof createDataKeys>;
@@ -30,8 +30,8 @@ export type DataKeys = ReturnType<typeof createDataKeys>;
 const MAX_CACHED = 10_000;
 
 /**
- * The data keys of accounts. An unwrapped key stays in memory: it never changes, only what wraps it does.
- * A key that cannot be opened with the configured ones is 503, and the log says why.
+ * The data keys of accounts. Unwrapped keys are cached: a data key never changes, only the key that wraps it. A data key
+ * that no configured key unwraps is 503, and the log says why.
  */
 export function createDataKeys({ pool, keyring, log }: { pool: Pool; keyring: Keyring; log: Logger }) {
   const vaults = new LRUCache<string, Vault>({ max: MAX_CACHED });
@@ -49,7 +49,7 @@ export function createDataKeys({ pool, keyring, log }: { pool: Pool; keyring: Ke
   };
 
   function vaultOf(key: KeyObject): Vault {
-    // Not the key that encrypts, and unchanged by rotation: fingerprints are compared over time.
+    // Derived from the data key, which rotation does not change: fingerprints are compared over time.
     const mac = createHmac("sha256", key).update("berth:fingerprint:1").digest();
     return {
       seal: (context, plaintext) => seal(key, context, plaintext),
@@ -58,10 +58,10 @@ export function createDataKeys({ pool, keyring, log }: { pool: Pool; keyring: Ke
     };
   }
 
-  async function load(accountId: string): Promise<Vault> {
+  async function load(accountId: string, db: Db = pool): Promise<Vault> {
     const known = vaults.get(accountId);
     if (known) return known;
-    const row = await findDataKey(pool, accountId);
+    const row = await findDataKey(db, accountId);
     const vault = orUnavailable(() => {
       if (!row) throw new KeyUnavailable(`there are sealed values of ${accountId} but no data key`);
       return vaultOf(unwrapDataKey(keyring, accountId, row));
@@ -71,7 +71,7 @@ export function createDataKeys({ pool, keyring, log }: { pool: Pool; keyring: Ke
   }
 
   return {
-    /** Returns the vault of an account that has stored values. Throws 503. */
+    /** Returns the vault of an account that has stored values; reads it on `db` within a transaction. Throws 503. */
     load,
     /** Returns the vault of an account that is about to store values; creates its data key if it has none. Throws 503. */
     async loadOrCreate(accountId: string): Promise<Vault> {

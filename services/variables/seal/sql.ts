@@ -45,7 +45,7 @@ export function rewrapDataKey(db: Db, accountId: string, from: WrappedKey, to: W
   );
 }
 
-/** Deletes the data key of an account whose values are deleted: they stay sealed in whatever copy there is. */
+/** Deletes the data key of an account whose values are deleted: copies of them in backups stay sealed. */
 export function deleteDataKey(db: Db, accountId: string) {
   return execute(db, "data_key_delete", "delete from data_keys where account_id = $1", [accountId]);
 }

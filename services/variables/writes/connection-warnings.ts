@@ -1,16 +1,17 @@
 import type { Db } from "../../kit/postgres/db.ts";
-import * as sql from "../addons/sql.ts";
+import { listAddonKeys } from "../addons/sql.ts";
 import type { AliasWarning } from "../aliases/alias-warnings.ts";
 import { addonsByName, connectedServices } from "../resolve/chain.ts";
 import { resolve } from "../resolve/resolve.ts";
+import type { NewVariable } from "../rows/sql.ts";
 import type { Scope } from "../scopes/scope.ts";
-import type { NewVariable } from "./sql.ts";
+import { listEnvironments } from "../scopes/sql.ts";
 
 const MAX_WARNINGS = 20;
 
 /**
- * Returns where connections just stored lead to nothing: of a project, in each of its newest environments; the first 20.
- * An addon that is still being made is no reason for one.
+ * Returns the first 20 warnings about connections just stored that do not resolve; at project scope in each of the newest
+ * environments. An addon that is still being created causes none.
  */
 export async function connectionWarnings(
   db: Db,
@@ -24,8 +25,8 @@ export async function connectionWarnings(
   const { environmentId } = scope;
   const environments = environmentId
     ? [environmentId]
-    : await sql.listEnvironments(db, scope.projectId, MAX_WARNINGS);
-  const keys = await sql.listAddonKeys(db, environments, connectedServices(rows));
+    : await listEnvironments(db, scope.projectId, MAX_WARNINGS);
+  const keys = await listAddonKeys(db, environments, connectedServices(rows));
   const byEnvironment = Map.groupBy(keys, (row) => row.environmentId);
   const warnings: AliasWarning[] = [];
   for (const id of environments) {

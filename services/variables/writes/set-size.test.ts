@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Addon, resolve, resolvedSize } from "../resolve/resolve.ts";
+import type { NewVariable } from "../rows/sql.ts";
 import { afterWrite, growthOf, type SizedRow, sizeOf } from "./set-size.ts";
-import type { NewVariable } from "./sql.ts";
 
 const names = fc.constantFrom("A", "B", "C", "D", "E");
 const source = fc.oneof(

@@ -1,11 +1,12 @@
-import { refuse } from "../../kit/rpc/errors.ts";
+import { refuse } from "../../kit/rpc/refusals.ts";
 import { type Addons, resolve, resolvedSize, type VariableRow } from "../resolve/resolve.ts";
-import type { Growth, NewVariable, Replaced } from "./sql.ts";
+import type { NewVariable, Replaced } from "../rows/sql.ts";
+import type { Growth } from "../scopes/totals-sql.ts";
 
-/** The most that a resolved set may have: UTF-8 of all names and values (docs/variables.md#limits). */
+/** Maximum size of a resolved set: UTF-8 of all names and values (docs/variables.md#limits). */
 export const MAX_SET_BYTES = 512 * 1024;
 
-/** Throws 422 for a batch whose own texts fit no set, before anything is done with them. */
+/** Throws 422 for a batch that is too large by itself, before any of it is sealed. */
 export function refuseLargeBatch(entries: { name: string; value?: string | undefined }[]): void {
   const bytes = entries.reduce(
     (sum, { name, value = "" }) => sum + name.length + Buffer.byteLength(value),
@@ -22,13 +23,13 @@ function tooLarge(what: string, bytes: number) {
   });
 }
 
-/** Rows to store and names to remove in one scope, and the rows that are there now under those names. */
+/** Rows to store and names to remove in one scope, and the current rows of those names. */
 export type Write = { set: NewVariable[]; unset: string[]; replaced: Replaced[] };
 
 /** A row with the size of its literal. */
 export type SizedRow = Omit<VariableRow, "id" | "value" | "sensitive"> & { size: number };
 
-/** Returns what a write adds at most to any set; what it removes is not subtracted. */
+/** Returns the most that a write adds to any set, without subtracting what it removes. */
 export function growthOf({ set, replaced }: Write): Growth {
   const before = new Map(replaced.map((row) => [row.name, row]));
   const growth = { bytes: 0, refs: 0, widest: 0 };
@@ -61,8 +62,8 @@ export function sizeOf(rows: SizedRow[], addons: Addons<number>): number {
 }
 
 /**
- * Throws 422 for a write after which the set of a chain is too large. A set that was too large already, because
- * an addon's keys grew, may shrink step by step.
+ * Throws 422 for a write that makes the set of a chain too large. A set that is too large already, because an addon's
+ * keys grew, may shrink step by step.
  */
 export function refuseLarger(
   rows: SizedRow[],

@@ -1,10 +1,10 @@
 import { newId } from "../../kit/ids.ts";
-import { invalid } from "../../kit/rpc/errors.ts";
+import { invalid } from "../../kit/rpc/refusals.ts";
+import type { NewVariable, Replaced, SealedVariable, StoredVariable } from "../rows/sql.ts";
 import type { Scope } from "../scopes/scope.ts";
 import type { Vault } from "../seal/data-keys.ts";
-import type { NewVariable, Replaced, SealedVariable, StoredVariable } from "./sql.ts";
 
-/** Where the value of a variable comes from. */
+/** The source of a variable's value. */
 export type Source =
   | { kind: "literal"; value: string }
   | { kind: "connection"; service: string; key: string }
@@ -15,12 +15,12 @@ export function isLiteral(row: Pick<StoredVariable, "connectionService" | "alias
   return row.connectionService === null && row.aliasTarget === null;
 }
 
-/** Returns the tag of a single read: it changes with the row, and with the sensitivity of what it points to. */
+/** Returns the tag of a single read: it changes with the row and with the sensitivity of its target. */
 export function tagOf(row: Pick<StoredVariable, "id" | "revision">, sensitive: boolean | undefined): string {
   return `${row.id.slice(4)}-${row.revision}${sensitive ? "-s" : ""}`;
 }
 
-/** Returns a row to store, its literal sealed. Without an id it needs one before it is stored. */
+/** Returns a row to store, with its literal sealed. Without `id` the row has none: `overwrite` sets it. */
 export function toRow(
   vault: Vault,
   scope: Scope,
@@ -42,7 +42,10 @@ export function toRow(
   };
 }
 
-/** Returns the row of a batch entry over what it overwrites: a sensitive literal stays one unless the entry says otherwise. */
+/**
+ * Returns the row of a batch entry, with the id of the row that it overwrites. A sensitive literal stays sensitive unless
+ * the entry says otherwise.
+ */
 export function overwrite(row: NewVariable, sensitive: boolean | undefined, old: Replaced | undefined) {
   const keep = sensitive === undefined && row.sealed !== null && old?.sensitive === true;
   return { ...row, id: old?.id ?? newId("var"), sensitive: keep || row.sensitive };

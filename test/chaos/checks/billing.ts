@@ -74,8 +74,9 @@ async function compareInvoices(stripe: Stripe, told: ToldInvoice[]): Promise<str
 /** Has webhooks and customers tried again at once that wait after a failure. */
 async function hasten({ platform, rows }: Checking): Promise<void> {
   await fetch(`${platform.stripeUrl}/_sim/webhooks/flush`, { method: "POST" }).catch(() => {});
-  await rows(`update billing.due_customers set next_at = now()
-    where next_at > now() and (leased_until is null or leased_until < now())`);
+  for (const table of ["due_customers", "due_payments"])
+    await rows(`update billing.${table} set next_at = now()
+      where next_at > now() and (leased_until is null or leased_until < now())`);
   await rows(`update billing.cancellations set next_at = now() where next_at > now() + interval '5 s'
     and step in ('asked', 'uncertain', 'ended', 'refunding')`);
 }

@@ -71,12 +71,14 @@ async function choose(client: Client, reader: Reader, [kind, channel, frequency]
 }
 
 async function markRead(client: Client, { token, read }: Reader): Promise<void> {
+  // What others mark while this page is read may still be unread in it.
+  const before = new Set(read);
   const { status, body } = await client.send("GET", "/notifications?unread=true&limit=20", undefined, {
     token,
   });
   if (status !== 200) return;
   const { data } = body as Page;
-  for (const { id } of data.filter(({ id }) => read.has(id)))
+  for (const { id } of data.filter(({ id }) => before.has(id)))
     client.wrong(`${id} is unread after it was marked as read`);
   const one = data.at(-1);
   if (!one) return;

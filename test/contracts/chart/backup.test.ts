@@ -81,8 +81,8 @@ describe.skipIf(!helmProgram)("backups of the chart", () => {
   });
 
   test.each([
-    ["without a bucket", "bundled", { ...BACKUP, bucket: "" }, "backup.bucket: say where backups go"],
-    ["of a database of one's own", "external", BACKUP, "backup.enabled: the database is yours"],
+    ["without a bucket", "bundled", { ...BACKUP, bucket: "" }, "backup.bucket: required for backups"],
+    ["of a database of one's own", "external", BACKUP, "backup.enabled: you use your own database"],
     ["of which none is kept", "bundled", { ...BACKUP, keep: 0 }, "/backup/keep"],
   ])("%s are refused", async (_, values, backup, sentence) => {
     await expect(render(values, { backup: JSON.stringify(backup) })).rejects.toThrow(sentence);

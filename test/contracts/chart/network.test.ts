@@ -214,16 +214,16 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     await startTelemetry("test", undefined);
     await Promise.all([
       import("../../../gateway/metrics/request-metrics.ts"),
-      import("../../../gateway/streams/sse-bridge.ts"),
+      import("../../../gateway/streams/open-streams.ts"),
       import("../../../services/identity/oauth/metrics.ts"),
       import("../../../services/kit/mail/metrics.ts"),
       import("../../../services/kit/events/metrics.ts"),
       import("../../../services/billing/webhook/metrics.ts"),
       import("../../../services/billing/metering/compare-invoices.ts"),
       import("../../../services/deployer/reconcile/metrics.ts"),
-      import("../../../services/deployer/queue/work-queue.ts"),
+      import("../../../services/deployer/due/work-queue.ts"),
       import("../../../services/deployer/addons/kubernetes/adapter.ts"),
-      import("../../../services/deployer/kube/informer.ts"),
+      import("../../../services/deployer/kube/watch/informer.ts"),
     ]);
     const dashboard = JSON.parse(configOf(external, "berth-dashboard")["berth.json"]!);
     const text = JSON.stringify([dashboard.panels, ofKind(external, "PrometheusRule")]);

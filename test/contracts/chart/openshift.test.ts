@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { loadYaml, type V1NetworkPolicy } from "@kubernetes/client-node";
 import { beforeAll, describe, expect, test } from "vitest";
-import { addonObjects } from "../../../services/deployer/addons/kubernetes/manifests.ts";
+import { addonObjects } from "../../../services/deployer/addons/kubernetes/server/manifests.ts";
 import { jobBuilderOptions } from "../../../services/deployer/builder/job/config.ts";
 import { toJob } from "../../../services/deployer/builder/job/job-manifest.ts";
 import type { KubernetesConfig } from "../../../services/deployer/config.ts";

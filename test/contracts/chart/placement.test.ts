@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { jobBuilderOptions } from "../../../services/deployer/builder/job/config.ts";
-import type { Placement } from "../../../services/deployer/kube/placement.ts";
+import type { Placement } from "../../../services/deployer/kube/pods/placement.ts";
 import { helmProgram, ofKind, podsOf, readDeployerConfig, render } from "./render.ts";
 
 /** Returns a placement of which everything differs from another's. */
@@ -73,7 +73,7 @@ describe.skipIf(!helmProgram)("where pods may run", () => {
     [
       "an architecture of apps alone",
       { "placement.apps": '{"nodeSelector":{"kubernetes.io/arch":"arm64"}}' },
-      "name the architecture in placement.arch",
+      "set placement.arch instead",
     ],
     [
       "a member that there is not",

@@ -24,18 +24,18 @@ const VERBS: Record<string, string[]> = {
 
 /** A file that calls with a variable means all kinds that it imports, or that this other file imports. */
 const KINDS_FROM: Record<string, string> = {
-  "runtime/kubernetes/namespace/namespaces.ts": "runtime/kubernetes/namespace/namespace-manifests.ts",
+  "runtime/kubernetes/namespace/apply-namespace.ts": "runtime/kubernetes/namespace/namespace-manifests.ts",
 };
 
 /** Files whose watches are lists where there are only rights in environments. */
-const ONLY_WATCHED_IN_CLUSTER = ["runtime/kubernetes/observe/companions.ts"];
+const ONLY_WATCHED_IN_CLUSTER = ["runtime/kubernetes/observe/drift/companions.ts"];
 
 type Call = { file: string; call: string; kind: string };
 
 /** Returns every call of the Kubernetes API in the deployer's code. */
 async function findCalls(): Promise<Call[]> {
   const calls: Call[] = [];
-  const generic = ["kube/client.ts", "kube/informer.ts", "kube/watches.ts"];
+  const generic = ["kube/client.ts", "kube/watch/informer.ts", "kube/watch/watches.ts"];
   for await (const file of glob("**/*.ts", { cwd: folder })) {
     if (/test\.ts$|testing/.test(file) || generic.includes(file)) continue;
     const text = await readFile(join(folder, file), "utf8");
@@ -140,7 +140,7 @@ describe.skipIf(!helmProgram)("the deployer's rights", () => {
         kind === "Secret" && ["get", "list", "startInformer", "startWatches"].includes(call),
     );
     expect(reading.map(({ file, call }) => `${file} ${call}`)).toEqual([
-      "runtime/kubernetes/observe/crash-output.ts get",
+      "runtime/kubernetes/observe/status/crash-output.ts get",
     ]);
   });
 });

@@ -122,8 +122,14 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
       });
     expect(plans(bundled)).toEqual(Array(3).fill("enterprise on"));
     expect(plans(external)).toEqual(Array(3).fill("free off"));
-    const chosen = await render("external", { "billing.defaultTier": '"team"' });
+    const chosen = await render("external", {
+      "billing.defaultTier": '"team"',
+      "billing.installation": '"staging"',
+      "billing.tax": "true",
+    });
     expect(plans(chosen)).toEqual(Array(3).fill("team off"));
+    const { STRIPE_INSTALLATION, STRIPE_TAX } = configOf(chosen, "berth-billing");
+    expect([STRIPE_INSTALLATION, STRIPE_TAX]).toEqual(["staging", "on"]);
   });
 
   test("the bundled PostgreSQL admits every connection that the processes open while all of them are rolled", async () => {
@@ -224,25 +230,30 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ],
     ["a registry without address", { "registry.bundled": "false" }, "registry.push: name your registry"],
     ["a time of day that there is not", { "registry.collectAt": '"24:00"' }, "collectAt"],
-    ["a login for pulls alone", { "registry.pullSecret": '"my-pulls"' }, "registry.pullSecret: is for"],
+    ["a login for pulls alone", { "registry.pullSecret": '"my-pulls"' }, "registry.pullSecret: can only"],
     ["a NATS without address", { "nats.bundled": "false" }, "nats.url: name your NATS"],
-    ["an address behind an ingress", { publicUrl: '"http://10.0.0.1"' }, "an ingress needs a name"],
+    ["an address behind an ingress", { publicUrl: '"http://10.0.0.1"' }, "an ingress needs a host name"],
     ["mail without a server", { "smtp.from": '"a@example.com"' }, "smtp.existingSecret: name the Secret"],
     ["a login to no Loki", { "logs.loki.existingSecret": '"my-loki"' }, "logs.loki.url: name"],
     ["a login in Loki's URL", { "logs.loki.url": '"http://me:secret@loki"' }, "/logs/loki/url"],
-    ["mail from nobody", { "smtp.existingSecret": '"my-mail"' }, "smtp.from: say whom"],
+    ["mail from nobody", { "smtp.existingSecret": '"my-mail"' }, "smtp.from: set the sender"],
     ["a provider that there is not", { "oauth.provider": '"keycloak"' }, "must be one of"],
     ["an access token that outlasts an hour", { "oauth.accessTokenSeconds": "3601" }, "accessTokenSeconds"],
     ["a redirect host with a scheme", { "oauth.redirectHosts": '["https://a.example"]' }, "redirectHosts"],
     [
       "a resource elsewhere",
       { "oauth.resource": '"https://berth.example.community"' },
-      "begin with publicUrl",
+      "start with publicUrl",
     ],
-    ["a redirect host beside none", { "oauth.redirectHosts": '["none","a.example"]' }, "none stands alone"],
+    [
+      "a redirect host beside none",
+      { "oauth.redirectHosts": '["none","a.example"]' },
+      "none cannot be combined",
+    ],
     ["what an upgrade has kept of an older version", { oauth: "null" }, "--reset-then-reuse-values"],
     ["what one has kept from before billing", { billing: "null" }, "--reset-then-reuse-values"],
     ["a plan that there is not", { "billing.defaultTier": '"gold"' }, "must be one of"],
+    ["a name at Stripe that is none", { "billing.installation": '"My Shop"' }, "does not match pattern"],
     ["a Hydra without address", { "oauth.provider": '"hydra"' }, "oauth.hydra.adminUrl: name the admin API"],
     [
       "a Hydra that nobody asks",
@@ -255,16 +266,16 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
         "oauth.provider": '"hydra"',
         "oauth.hydra": '{"adminUrl":"http://hydra:4445","publicUrl":"https://berth.example.com/"}',
       },
-      "oauth.hydra.publicUrl: is where clients reach Berth",
+      "oauth.hydra.publicUrl: this is the publicUrl of Berth",
     ],
     [
       "a database that admits fewer connections than the processes open",
       { "database.server.settings.max_connections": '"100"' },
-      /max_connections: must be \d+ or more, as many as the processes may open/,
+      /max_connections: must be at least \d+, because the processes may open that many/,
     ],
     ["a certificate per something else", { "apps.ingress.tlsSecret": '"{host}-tls"' }, "tlsSecret"],
-    ["no door", { "apps.ingress.enabled": "false" }, "apps need a way to be reached"],
-    ["a Gateway without a name", { "apps.httpRoute.enabled": "true" }, "name the Gateway that carries"],
+    ["no door", { "apps.ingress.enabled": "false" }, "apps need an Ingress or an HTTPRoute"],
+    ["a Gateway without a name", { "apps.httpRoute.enabled": "true" }, "name the Gateway for the routes"],
     ["a Gateway of no namespace", { "apps.httpRoute.parentRefs": '[{"name":"a"}]' }, "namespace"],
     ["apps that nobody reaches", { "apps.ingressNamespaceLabels": "null" }, "apps.ingressFromCidrs: give"],
     ["a registry without its host", { "apps.allowedRegistries": '["library"]' }, "/apps/allowedRegistries"],
@@ -277,7 +288,7 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     [
       "bounds the wrong way round",
       { "defaults.autoscaling": '{"enabled":true,"minReplicas":9}' },
-      "minReplicas is more",
+      "minReplicas is greater",
     ],
     [
       "an autoscaler of the deployer",

@@ -1,8 +1,8 @@
 import type { Stripe } from "stripe";
-import { lookupKey, soldPrices } from "../../../services/billing/catalog/keys.ts";
-import type { Cadence, PaidTier } from "../../../services/billing/catalog/plans.ts";
-import { createPriceId, type PriceId } from "../../../services/billing/catalog/price-ids.ts";
-import { seed } from "../../../services/billing/catalog/seed.ts";
+import { lookupKey, soldPrices } from "../../../services/billing/pricing/keys.ts";
+import type { Cadence, PaidTier } from "../../../services/billing/pricing/plans.ts";
+import { createPriceId, type PriceId } from "../../../services/billing/pricing/price-ids.ts";
+import { seed } from "../../../services/billing/pricing/seed.ts";
 import { createProvider } from "../../../services/billing/stripe/provider.ts";
 import { createLog } from "../../../services/kit/log.ts";
 

@@ -1,6 +1,6 @@
 import type { Stripe } from "stripe";
 import { expect, test } from "vitest";
-import { METER } from "../../../services/billing/catalog/seed.ts";
+import { METER } from "../../../services/billing/pricing/seed.ts";
 import { addCode } from "./coupons.ts";
 import {
   addPayer,

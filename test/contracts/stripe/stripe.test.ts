@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe } from "vitest";
 import { describeCoupons } from "./coupons.ts";
 import { openScenario, type Scenario, type Target } from "./harness.ts";
 import { describeMetering } from "./metering.ts";
+import { describePlanChanges } from "./plan-changes.ts";
 import { describeRefunds } from "./refunds.ts";
 import { findSandbox } from "./sandbox.ts";
 import { startSimulator } from "./simulator.ts";
@@ -24,6 +25,7 @@ for (const [name, open] of targets)
     afterAll(() => scenario?.stop());
 
     describeSubscriptions(() => scenario);
+    describePlanChanges(() => scenario);
     describeCoupons(() => scenario);
     describeMetering(() => scenario);
     describeRefunds(() => scenario);

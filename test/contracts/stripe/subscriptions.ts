@@ -1,6 +1,6 @@
 import { Stripe } from "stripe";
 import { expect, test } from "vitest";
-import { seed } from "../../../services/billing/catalog/seed.ts";
+import { seed } from "../../../services/billing/pricing/seed.ts";
 import {
   addPayer,
   FINALIZED_SECONDS,

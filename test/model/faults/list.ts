@@ -15,25 +15,26 @@ export type Fault = {
 };
 
 const PLAN = "reconcile/plan.ts";
-const APPLY = "releases/apply-release.ts";
+const APPLY = "releases/apply/apply-release.ts";
+const DECISION = "releases/apply/apply-decision.ts";
 
 const ROW_THEN_VARIABLES = `  if (!row) return false;
   const variables = await deps.resolve(serviceId);
-  const changed`;
+  const comparison`;
 
 const requiresRevisionOfRow: Edit = {
   file: APPLY,
-  from: "if (revision !== undefined) requireRevision({ revision }, row.revision + 1);",
+  from: "if (revision !== undefined && revision !== row.revision + 1) throw newerRevision();",
   to: "",
 };
 const requiresRevision: Edit = {
-  file: APPLY,
-  from: `if (service.revision !== revision) throw new Error("the variables changed while the release was prepared");`,
+  file: DECISION,
+  from: `if (service.revision !== release.revision) return "retry";`,
   to: "",
 };
 const requiresLiveVersion: Edit = {
-  file: APPLY,
-  from: "if (service.liveVersion !== version) return false;",
+  file: DECISION,
+  from: `if (service.liveVersion !== release.version) return "skip";`,
   to: "",
 };
 
@@ -43,6 +44,16 @@ export const FAULTS: readonly Fault[] = [
   {
     name: "what was superseded can still be applied",
     fences: ["applies what has ended", "applies any version"],
+  },
+  {
+    name: "a statement has no mirror",
+    edits: [
+      {
+        file: "deployments/transitions-sql.ts",
+        from: `"deployment_is_building"`,
+        to: `"deployment_is_building_anew"`,
+      },
+    ],
   },
   { name: "accepting supersedes nothing", fences: ["supersedes nothing"] },
   { name: "the leases of killed processes stay", fences: ["keeps the dead"] },
@@ -61,7 +72,7 @@ export const FAULTS: readonly Fault[] = [
         to: `const variables = await deps.resolve(serviceId);
           const row = await sql.findLiveRelease(deps.pool, serviceId);
           if (!row) return false;
-          const changed`,
+          const comparison`,
       },
     ],
   },
@@ -72,10 +83,10 @@ export const FAULTS: readonly Fault[] = [
       {
         file: APPLY,
         from: `const row = await sql.findLiveRelease(deps.pool, serviceId);
-  return row ? reapply(deps, row, await deps.resolve(serviceId)) : false;`,
+  return row ? apply(deps, "reapply", row, await deps.resolve(serviceId)) : false;`,
         to: `const variables = await deps.resolve(serviceId);
           const row = await sql.findLiveRelease(deps.pool, serviceId);
-          return row ? reapply(deps, row, variables) : false;`,
+          return row ? apply(deps, "reapply", row, variables) : false;`,
       },
     ],
   },
@@ -105,7 +116,13 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "a deployment that has ended meanwhile is applied",
-    edits: [{ file: APPLY, from: "if (!(await moving)) throw new Ended();", to: "" }],
+    edits: [
+      {
+        file: APPLY,
+        from: `if (decision === "mark-applied" && !(await markApplied(tx, deploymentId))) return false;`,
+        to: `if (decision === "mark-applied") await markApplied(tx, deploymentId);`,
+      },
+    ],
   },
   {
     name: "a row with the former address gets the newest revision",
@@ -114,14 +131,14 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "what runs under another revision is not different",
-    edits: [{ file: APPLY, from: " || row.revision !== row.appliedRevision;", to: ";" }],
+    edits: [{ file: DECISION, from: " || row.revision !== row.appliedRevision;", to: ";" }],
   },
   {
     name: "what changed and is not applied is not pending",
     edits: [
       {
         file: APPLY,
-        from: "sql.recordComparison(tx, serviceId, changed, row.dirtyAt);",
+        from: `sql.recordComparison(tx, serviceId, comparison === "pending", row.dirtyAt);`,
         to: "sql.recordComparison(tx, serviceId, false, row.dirtyAt);",
       },
     ],
@@ -131,7 +148,7 @@ export const FAULTS: readonly Fault[] = [
     rare: true,
     edits: [
       {
-        file: "releases/to-release.ts",
+        file: "releases/apply/to-release.ts",
         from: `return [variables.fingerprint, ...hiddenNames(row, variables)].join(" ");`,
         to: "return variables.fingerprint;",
       },
@@ -214,10 +231,10 @@ export const FAULTS: readonly Fault[] = [
   {
     name: "a release is applied for a revision that is not the newest",
     rare: true,
-    edits: [requiresRevision],
+    edits: [requiresRevision, requiresRevisionOfRow],
   },
   {
-    name: "a release that is not live any more is applied again",
+    name: "a release that is no longer live is applied again",
     edits: [requiresLiveVersion],
     harmless: "the runtime refuses a version before the one that it runs",
   },
@@ -231,7 +248,7 @@ export const FAULTS: readonly Fault[] = [
     name: "releases are applied without the lease, the newest revision and the live version",
     rare: true,
     fences: ["applies without the lease"],
-    edits: [requiresRevision, requiresLiveVersion],
+    edits: [requiresRevision, requiresRevisionOfRow, requiresLiveVersion],
   },
   {
     name: "what is not read counts as gone",

@@ -1,4 +1,4 @@
-import { startReconciler } from "../../../services/deployer/reconcile/reconciler.ts";
+import { startServiceReconciler } from "../../../services/deployer/reconcile/reconciler.ts";
 import { createEarlyVariables } from "../../../services/deployer/variables/early-variables.ts";
 import { BUILDS_AT_ONCE, entitlementsOf } from "../entitlements.ts";
 import { type Engine, isBuiltImage } from "../world/engine.ts";
@@ -16,7 +16,7 @@ export function startDeployer(world: World, engine: Engine, name: string): void 
   world.note(`${name} starts`);
   process.pool = createSimulatedPool(world, process);
   process.early = createEarlyVariables(engine.variables.resolve(process));
-  process.reconciler = startReconciler({
+  process.reconciler = startServiceReconciler({
     databaseUrl: `sim:${name}`,
     pool: process.pool,
     runtime: engine.runtime.port(process),

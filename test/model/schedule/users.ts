@@ -1,17 +1,17 @@
-import { deleteServices } from "../../../services/deployer/catalog/delete-services.ts";
+import { accept, type DeploymentInput } from "../../../services/deployer/deployments/accept/accept.ts";
+import { findRestorable } from "../../../services/deployer/deployments/accept/rollback.ts";
+import { cancelDeployment } from "../../../services/deployer/deployments/fail-deployment.ts";
+import { enqueue } from "../../../services/deployer/due/sql.ts";
+import { accountImages } from "../../../services/deployer/images/account-images.ts";
+import { deleteServices } from "../../../services/deployer/projects/delete-services.ts";
 import {
   type LockedService,
   lockService,
   rescale,
   rollLive,
   updateService,
-} from "../../../services/deployer/catalog/services-sql.ts";
-import { renameProject } from "../../../services/deployer/catalog/sql.ts";
-import { accept, type DeploymentInput } from "../../../services/deployer/deployments/accept.ts";
-import { cancelDeployment } from "../../../services/deployer/deployments/fail-deployment.ts";
-import { findRestorable } from "../../../services/deployer/deployments/rollback.ts";
-import { accountImages } from "../../../services/deployer/images/account-images.ts";
-import { enqueue } from "../../../services/deployer/queue/sql.ts";
+} from "../../../services/deployer/projects/services-sql.ts";
+import { renameProject } from "../../../services/deployer/projects/sql.ts";
 import { markDirty, moveAddresses } from "../../../services/deployer/releases/dirty-sql.ts";
 import { TIMEOUTS } from "../../../services/deployer/terms/timeouts.ts";
 import { transaction } from "../../../services/kit/postgres/db.ts";

@@ -1,7 +1,7 @@
-import { catalog } from "./catalog.ts";
 import { deployments } from "./deployments.ts";
 import type { Fence } from "./fences.ts";
 import { images } from "./images.ts";
+import { projects } from "./projects.ts";
 import { reconcile } from "./reconcile.ts";
 import { releases } from "./releases.ts";
 import { retention } from "./retention.ts";
@@ -23,7 +23,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Statements {
     ...deployments(without),
     ...retention(without),
     ...images(),
-    ...catalog(without),
+    ...projects(without),
   };
 }
 

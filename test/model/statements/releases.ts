@@ -31,6 +31,7 @@ function release(q: Query, s: Row, d: Row): Row {
     dirtyAt: s.dirty_at === null ? null : new Date(s.dirty_at).toISOString(),
     hasVariableWarnings: d.warnings.some((one: Row) => one.stage === "resolve"),
     tier: null,
+    suspended: s.suspended !== null,
   };
 }
 
@@ -116,6 +117,7 @@ export function releases(without: Without): Statements {
       message: string | undefined,
       serving: number | undefined,
       url: string | undefined,
+      available: number | undefined,
     ) {
       const held = holds(q, owner, id);
       return q
@@ -128,6 +130,7 @@ export function releases(without: Without): Statements {
             runtime_message: orNull(message),
             serving_version: orNull(serving),
             url: orNull(url),
+            available: orNull(available),
             unhealthy: ["degraded", "crashed"].includes(state) || (before.unhealthy && state !== "running"),
           });
           return {

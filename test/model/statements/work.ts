@@ -1,4 +1,4 @@
-import { LEASE_SECONDS } from "../../../services/deployer/queue/sql.ts";
+import { LEASE_SECONDS } from "../../../services/deployer/due/sql.ts";
 import type { Query, Row } from "../world/database.ts";
 import type { Without } from "./fences.ts";
 import { least, type Statements } from "./rows.ts";
@@ -22,15 +22,15 @@ export function work(without: Without): Statements {
       q.notify();
       return 1;
     },
-    work_claim(q, owner: number, limit: number, inHand: string[]) {
+    work_claim(q, owner: number, limit: number, inProgress: string[]) {
       const free = (w: Row) =>
         w.lease_owner === null ||
         without("claims what is leased") ||
         (!without("keeps the dead") && (w.lease_until < q.now || !q.lives(w.lease_owner)));
       const due = (w: Row) => w.next_at !== null && w.next_at <= q.now;
       const wanted = (w: Row) =>
-        (w.lease_owner === owner && (due(w) || !inHand.includes(w.id))) ||
-        (!inHand.includes(w.id) && free(w) && (due(w) || w.lease_owner !== null));
+        (w.lease_owner === owner && (due(w) || !inProgress.includes(w.id))) ||
+        (!inProgress.includes(w.id) && free(w) && (due(w) || w.lease_owner !== null));
       return q
         .rows("work", wanted)
         .sort((one, other) => (one.next_at ?? Infinity) - (other.next_at ?? Infinity))

@@ -104,6 +104,11 @@ export function restartIds(): void {
 export function virtualize(Client: new (options: { connectionString: string }) => unknown): void {
   Date.now = () => clock.now;
   timers.setTimeout = delay as typeof timers.setTimeout;
+  globalThis.setTimeout = ((due: () => void, ms = 0) => {
+    const timer = { cancel: clock.after(ms, due), unref: () => timer };
+    return timer;
+  }) as never;
+  globalThis.clearTimeout = ((timer?: { cancel: () => void }) => timer?.cancel()) as never;
   crypto.randomBytes = ((size: number) => {
     const bytes = Buffer.alloc(size);
     bytes.writeUInt32BE(++drawn, size - 4);

@@ -60,12 +60,18 @@ export class Database {
   /** Called with what is about to be committed. */
   readonly onCommit: (session: Session) => void;
   readonly statements: Readonly<Record<string, Statement>>;
+  /** Called with the name of a statement that is not among `statements`, before it throws: code may catch that. */
+  readonly onUnknown: ((name: string) => void) | undefined;
 
-  constructor(options: Pick<Database, "now" | "onCommit" | "statements"> & { clock?: () => number }) {
+  constructor(
+    options: Pick<Database, "now" | "onCommit" | "statements"> &
+      Partial<Pick<Database, "clock" | "onUnknown">>,
+  ) {
     this.now = options.now;
     this.clock = options.clock ?? options.now;
     this.onCommit = options.onCommit;
     this.statements = options.statements;
+    this.onUnknown = options.onUnknown;
   }
 }
 
@@ -91,8 +97,10 @@ export class Session {
   /** Returns a function that runs a statement, and runs it again with the same snapshot after it threw `Blocked`. */
   statement(name: string, values: unknown[]): () => { rows: Row[]; rowCount: number } {
     const statement = this.db.statements[name];
-    if (!statement)
+    if (!statement) {
+      this.db.onUnknown?.(name);
       throw new Error(`the statement ${name} has no mirror: write it into test/model/statements/`);
+    }
     const q = new Query(this);
     return () => {
       if (this.state !== "open") throw new DatabaseError("57P01", "the connection was terminated");

@@ -1,4 +1,4 @@
-import type { startReconciler } from "../../../services/deployer/reconcile/reconciler.ts";
+import type { startServiceReconciler } from "../../../services/deployer/reconcile/reconciler.ts";
 import type { RuntimeStatus } from "../../../services/deployer/runtime/port.ts";
 import type { EarlyVariables } from "../../../services/deployer/variables/early-variables.ts";
 import type { Session } from "./database.ts";
@@ -27,7 +27,7 @@ export class Process {
   // biome-ignore lint/suspicious/noExplicitAny: a stand-in of pg.Pool
   pool: any;
   early: EarlyVariables | undefined;
-  reconciler: ReturnType<typeof startReconciler> | undefined;
+  reconciler: ReturnType<typeof startServiceReconciler> | undefined;
 
   constructor(name: string) {
     this.name = name;

@@ -1,4 +1,5 @@
-import { newNotice } from "../../../services/deployer/terms/notice.ts";
+import { create } from "@bufbuild/protobuf";
+import { ReleaseVariablesSchema } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import {
   type ResolveVariables,
   VariablesUnavailable,
@@ -47,11 +48,9 @@ export class Variables {
         `resolve ${serviceId}`,
         () => {
           const value = this.#of(serviceId);
-          const values: Record<string, string> = Number.isNaN(Number(value)) ? {} : { V: value };
+          const data = Number.isNaN(Number(value)) ? [] : [{ name: "V", value }];
           const dangling = this.dangling(serviceId).map((name) => ({ name, reason: "service_missing" }));
-          const warnings = dangling.map(({ name, reason }) => newNotice("resolve", reason, name));
-          const none = { secrets: [], sensitive: [], unpublished: [] };
-          return { values, fingerprint: values.V ?? "", dangling, warnings, ...none };
+          return create(ReleaseVariablesSchema, { data, dangling, fingerprint: data[0]?.value ?? "" });
         },
         () => new VariablesUnavailable(),
       );

@@ -47,7 +47,8 @@ export class World {
       last = Math.max(last + 1, this.clock.now);
       return last;
     };
-    this.db = new Database({ now: () => this.clock.now, clock, onCommit, statements });
+    const onUnknown = (name: string) => this.violate("each statement has a mirror", name);
+    this.db = new Database({ now: () => this.clock.now, clock, onCommit, statements, onUnknown });
     this.operations = new Operations(this, odds);
   }
 

@@ -44,9 +44,9 @@ test("members: those who own the account learn who comes and goes, and each what
   for (const role of ["editor", "reader", "editor"]) await world.must("PATCH", member, { role });
   const changes = await told(reader!, 3, "member.role_changed");
   expect(changes.map((title) => title.split(" of ")[0])).toEqual([
-    "You are an editor",
-    "You are a reader",
-    "You are an editor",
+    "You are now an editor",
+    "You are now a reader",
+    "You are now an editor",
   ]);
   await world.must("DELETE", member, undefined, owner!.token);
   expect(await told(reader!, 1, "member.removed")).toHaveLength(1);

@@ -115,12 +115,12 @@ describe.skipIf(!chromiumProgram)("in a browser", () => {
       await check("mail");
       await page.goto(linkIn(mail));
       await check("unsubscribe");
-      await page.getByRole("button", { name: "End these mails" }).click();
-      await page.getByText("from now on in the app only").waitFor();
+      await page.getByRole("button", { name: "Unsubscribe" }).click();
+      await page.getByText("now in the app only").waitFor();
       await check("unsubscribed");
       expect((await preferenceOf("deploy.failed")).channel).toBe("in_app");
       await page.goto(linkIn(mail));
-      await page.getByText("Nothing is left to end").waitFor();
+      await page.getByText("so nothing was changed").waitFor();
       await check("unsubscribe-again");
       expect(complaints).toEqual([]);
       await page.goto(`${world.origin}/u/x`);

@@ -56,7 +56,7 @@ test("what waits for a digest waits, comes at once when the user asks for that, 
   expect(await decisionsOf(ada)).toMatchObject({ inApp: true, mail: { state: "digest" } });
   await prefer("member.joined", "both", "immediate");
   await eventually("it is mailed", async () => (await decisionsOf(ada)).mail.state === "sent");
-  expect(subjects().filter((subject) => subject?.startsWith("What was waiting"))).toHaveLength(1);
+  expect(subjects().filter((subject) => subject?.startsWith("Waiting notifications"))).toHaveLength(1);
   expect(box.for("owner@example.com").at(-1)!.text).toContain(ada.title);
 
   await prefer("member.joined", "both", "weekly");

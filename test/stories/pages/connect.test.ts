@@ -27,7 +27,7 @@ inChromium("connecting an application in a browser", (stage) => {
       const app = await nativeApp(stage);
       await toConsent(page, app);
       expect(await page.getByText("Self-registered, unverified.").isVisible()).toBe(true);
-      expect(await page.getByText("To be used at").count()).toBe(0);
+      expect(await page.getByText("Used with").count()).toBe(0);
       expect(await page.getByText("This application runs on your own computer.").isVisible()).toBe(true);
       expect(await page.getByText(new URL(stage.program.redirectUri).host).isVisible()).toBe(true);
       await allow(page);
@@ -43,10 +43,10 @@ inChromium("connecting an application in a browser", (stage) => {
       const revoke = item.getByRole("button", { name: "Revoke access of Notes for Berth" });
       expect(await revoke.isVisible()).toBe(false);
       await item.getByText("Revoke…").press("Enter");
-      await item.getByText("It loses its access to").waitFor();
+      await item.getByText("The application immediately loses its access to").waitFor();
       expect((await stage.world.call("GET", stage.world.A, undefined, { token })).status).toBe(200);
       await revoke.click();
-      await page.getByText("Its access has ended.").waitFor();
+      await page.getByText("Access revoked.").waitFor();
       expect(await item.count()).toBe(0);
       await expect
         .poll(async () => (await stage.world.call("GET", stage.world.A, undefined, { token })).status)
@@ -96,7 +96,7 @@ inChromium("connecting an application in a browser", (stage) => {
     await allow(tab);
     const { location } = (await redirected).headers();
     expect(new URL(location!).searchParams.get("code")).toMatch(/./);
-    expect(await heading(tab)).toBe("Access given");
+    expect(await heading(tab)).toBe("Access granted");
     expect(refusedByPolicy).toEqual([]);
   });
 
@@ -150,7 +150,7 @@ inChromium("connecting an application in a browser", (stage) => {
     await page.goBack();
     expect(page.url()).toBe(consent);
     expect(await heading(page)).toBe("This request is over");
-    expect(await page.getByText("begin again there").isVisible()).toBe(true);
+    expect(await page.getByText("start again in the application").isVisible()).toBe(true);
     await page.goto(`${stage.world.origin}/oauth/login?login_challenge=nonsense`);
     expect(await heading(page)).toBe("This request is over");
     await page.goto(`${stage.world.origin}/oauth/login`);

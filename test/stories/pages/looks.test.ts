@@ -88,7 +88,7 @@ inChromium("the looks of the pages", (stage) => {
       await page.goto(custom.authorizeUrl());
       await page.getByRole("button", { name: "Continue as" }).click();
       await page.getByRole("button", { name: "Allow access" }).waitFor();
-      const asked = page.url();
+      const consentPage = page.url();
       const invited = await world.member("reader");
       const { id } = await makeAccount(invited, "team", "A team");
       const invitation = { email: user.email, role: "reader" };
@@ -107,17 +107,25 @@ inChromium("the looks of the pages", (stage) => {
         await question.click();
         await check(`${path.split("/").at(-1)}-asked`);
       }
+      const body = new URLSearchParams({ client_id: "berth-cli", scope: "platform:read platform:write" });
+      const asked = await fetch(`${world.origin}/oauth2/device_authorization`, { method: "POST", body });
+      const { verification_uri_complete: withCode } = (await asked.json()) as Record<string, string>;
+      await page.goto(withCode!);
+      await check("device-code");
+      await page.getByRole("button", { name: "Continue" }).click();
+      await page.getByRole("button", { name: "Allow access" }).waitFor();
+      await check("device");
       for (const name of ["subscribed", "not-subscribed", "portal-closed"]) {
         await page.goto(`${world.origin}/billing/${name}`);
         await check(name);
       }
       const left = await page.context().newPage();
-      await left.goto(asked);
+      await left.goto(consentPage);
       await page.goto(`${world.origin}/signin`);
       await check("signin");
       await signIn(page, invited);
       await page.waitForURL(/profile/);
-      await page.goto(asked);
+      await page.goto(consentPage);
       await check("other-user");
       await left.getByRole("button", { name: "Deny" }).click();
       await check("out-of-date", left);

@@ -28,7 +28,7 @@ inChromium("a user's own pages in a browser", (stage) => {
     await change(user.password, "short");
     expect(await page.getByRole("alert").textContent()).toMatch(/12/);
     await change(user.password, "a-longer-second-password");
-    await page.getByText("Your password is changed.").waitFor();
+    await page.getByText("Your password has been changed.").waitFor();
     expect((await stage.world.call("GET", "/me", undefined, { token: user.token })).status).toBe(401);
   });
 
@@ -86,7 +86,7 @@ inChromium("a user's own pages in a browser", (stage) => {
     await page.getByRole("button", { name: `Accept the invitation to ${handles[0]}` }).click();
     await page.getByText("You are now a member of the account.").waitFor();
     await page.getByRole("button", { name: `Decline the invitation to ${handles[1]}` }).click();
-    await page.getByText("The invitation is declined.").waitFor();
+    await page.getByText("You declined the invitation.").waitFor();
     await page.getByRole("link", { name: "Profile" }).click();
     expect(await page.getByRole("listitem").filter({ hasText: handles[0]! }).textContent()).toContain(
       "editor",

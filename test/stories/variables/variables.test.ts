@@ -123,6 +123,33 @@ describe("conditional requests", () => {
   });
 });
 
+test("the whole set of a service is revealed, kept by no cache, and each sensitive variable is in the audit log", async () => {
+  const { P, S, projectId } = await freshProject(world);
+  await world.must("POST", `${P}/variables`, { name: "SET_PLAIN", value: "plain" });
+  await world.must("POST", `${P}/variables`, { name: "SET_SECRET", value: "marker-of-set", sensitive: true });
+  const answer = await world.call("POST", `${S("web")}/resolved-variables/reveal`);
+  expect([answer.status, answer.headers.get("cache-control")]).toEqual([200, "no-store"]);
+  const entry = (name: string, value: string, sensitive: boolean) => ({
+    name,
+    value,
+    sensitive,
+    source: "project",
+    sourceScopeId: projectId,
+  });
+  expect(answer.body).toEqual({
+    data: [entry("SET_PLAIN", "plain", false), entry("SET_SECRET", "marker-of-set", true)],
+    dangling: [],
+  });
+  const audits = await world.must("GET", `${world.A}/audit-events?action=variable.reveal&limit=100`);
+  const targets = (audits as { data: { target: string }[] }).data.map(({ target }) => target);
+  expect(targets.filter((target) => target.startsWith("SET_"))).toEqual(["SET_SECRET"]);
+  expect(JSON.stringify(audits)).not.toContain("marker-of-set");
+  for (const service of ["none", "%00"]) {
+    const refused = await world.call("POST", `${S(service)}/resolved-variables/reveal`);
+    expect(refusal(refused)).toBe("404 not_found");
+  }
+});
+
 test("each reveal is in the audit log, with who and where, and without the value", async () => {
   const { P, projectId } = await freshProject(world);
   await world.must("POST", `${P}/variables`, {

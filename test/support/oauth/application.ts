@@ -33,6 +33,7 @@ export async function consent(call: Call, authorizationUrl: string, how: Consent
   if (!loginChallenge) throw new Error(`The authorization was refused: ${login.search}`);
   const between = await complete("login", { loginChallenge });
   const consentChallenge = between.searchParams.get("consent_challenge");
+  if (!consentChallenge) throw new Error(`The sign-in was refused: ${between.search}`);
   return complete("consent", { consentChallenge, accountId, role });
 }
 

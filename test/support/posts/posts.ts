@@ -71,6 +71,22 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
     return { path: "/me/tokens", body: { name }, named: byId, made, audited: created("token.created") };
   },
 
+  async CompleteDevice(door) {
+    const { clientId, userCode } = await asking(door);
+    const path = "/oauth/device/complete";
+    const made = async () => {
+      const grants = await door.must<{ clientId: string }[]>("GET", "/me/mcp-grants");
+      return grants.filter((one) => one.clientId === clientId).map(() => "{}");
+    };
+    const body = { userCode, accountId: door.accountId, role: "reader" };
+    return { path, body, named: JSON.stringify, made };
+  },
+
+  async RejectDevice(door) {
+    const { userCode } = await asking(door);
+    return { path: "/oauth/device/reject", body: { userCode }, named: JSON.stringify };
+  },
+
   async CreateProject(door) {
     const name = unique("p");
     const path = `${door.A}/projects`;
@@ -219,15 +235,36 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
       audited,
     };
   },
+
+  async RevealResolvedVariables(door) {
+    const { P, E, S } = await door.environment();
+    const [name, value] = [unique("V"), unique("secret")];
+    await door.must("POST", `${E}/services`, { name: "web", type: "web" });
+    await door.must("POST", `${P}/variables`, { name, value, sensitive: true });
+    const named = (answer: Made) => (answer.data as Made[]).map((entry) => String(entry.value)).join();
+    const audited = { action: "variable.reveal", target: () => name };
+    return { path: `${S("web")}/resolved-variables/reveal`, body: {}, named, audited };
+  },
 };
 
 /** Requests that leave something in the database of a service. */
-export const changing = Object.keys(posts).filter(
-  (name) => !name.includes(",") && !["CreateUpload", "CreateSubscription"].includes(name),
-);
+export const changing = Object.keys(posts).filter((name) => !name.includes(",") && name !== "CreateUpload");
 
-/** Those of them that are in the audit log: all but what a user has read, and promo codes. */
-export const audited = changing.filter((name) => !["MarkRead", "MarkAllRead", "RedeemCoupon"].includes(name));
+/**
+ * Not in the audit log: what a user has read. Nor by a name that is known: what devices asked for. And what is there under
+ * a plan or a code, which all accounts share.
+ */
+const UNCOUNTED = [
+  "MarkRead",
+  "MarkAllRead",
+  "CompleteDevice",
+  "RejectDevice",
+  "CreateSubscription",
+  "RedeemCoupon",
+];
+
+/** Those whose records in the audit log are counted. */
+export const audited = changing.filter((name) => !UNCOUNTED.includes(name));
 
 /** Returns the route of a request by its name in `posts`. */
 export const routeOf = (name: string) => keyedRoutes.find((route) => route.rpc.name === name.split(",")[0])!;
@@ -236,6 +273,16 @@ export const routeOf = (name: string) => keyedRoutes.find((route) => route.rpc.n
 async function anotherAccount(door: Door): Promise<string> {
   const { id } = await door.must<Made>("POST", "/accounts", { handle: unique("h") });
   return `/accounts/${id}`;
+}
+
+/** Returns a client on a device that waits, and the code that it shows. */
+async function asking(door: Door): Promise<{ clientId: string; userCode: string }> {
+  const grant_types = ["urn:ietf:params:oauth:grant-type:device_code"];
+  const { client_id } = await door.must<{ client_id: string }>("POST", "/oauth/register", { grant_types });
+  const body = new URLSearchParams({ client_id });
+  const answer = await fetch(`${door.origin}/oauth2/device_authorization`, { method: "POST", body });
+  if (answer.status !== 200) throw new Error(`no code: ${answer.status} ${await answer.text()}`);
+  return { clientId: client_id, userCode: ((await answer.json()) as { user_code: string }).user_code };
 }
 
 /** Returns an unread notification of the owner's: a token that was made is told. */

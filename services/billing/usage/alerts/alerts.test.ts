@@ -4,7 +4,7 @@ import { UsageThresholdSchema } from "../../../../proto/gen/berth/billing/v1/eve
 import { newId } from "../../../kit/ids.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import { startUsage, type TestUsage } from "../testing.ts";
-import { reached, secondsToNext } from "./threshold.ts";
+import { reachedThresholds, secondsToNext } from "./threshold.ts";
 
 const DAY = 86_400;
 const USD = 10n ** 9n;
@@ -94,7 +94,7 @@ test("no look comes after a threshold is reached, whatever runs", () => {
         if (seconds === 60) return;
         const perSecond = runs.reduce((sum, one) => sum + one.rate * one.running, 0n);
         const before = due + perSecond * BigInt(seconds - 1);
-        expect(reached(before, budget)).toEqual(reached(due, budget));
+        expect(reachedThresholds(before, budget)).toEqual(reachedThresholds(due, budget));
       },
     ),
   );

@@ -92,8 +92,9 @@ test("the calendar's period ends as a free one where the compute item's begins, 
   await berth.computePeriod(accountId, start, end);
   expect(await shown()).toEqual([start, end, 10]);
   expect((await berth.usage(accountId)).accruedUsd).toBe(0);
+  // The credit is that of the plan at the start of the period.
   await berth.computePeriod(accountId, start, end, "team");
-  expect(await shown()).toEqual([start, end, 50]);
+  expect(await shown()).toEqual([start, end, 10]);
   await berth.advance(canceled);
   await report("stopped", canceled);
   await berth.settled();
@@ -103,7 +104,7 @@ test("the calendar's period ends as a free one where the compute item's begins, 
   const found = await frozen(accountId, 2);
   expect(found.map(({ billed, tier }) => [billed, tier])).toEqual([
     [false, "free"],
-    [true, "team"],
+    [true, "pro"],
   ]);
   const seconds = canceled - start;
   expect(await frozenAmount(berth.pool, accountId, canceled)).toBe(cents(seconds * (2 * LARGE - NANO)));

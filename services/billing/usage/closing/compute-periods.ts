@@ -1,23 +1,26 @@
 import type { Db, Tx } from "../../../kit/postgres/db.ts";
-import { expectAlert, lockAccount } from "../ledger/sql.ts";
+import { lockAccount, scheduleAlert } from "../ledger/sql.ts";
 import { type ComputePeriod, monthOf } from "../periods.ts";
+import { correctOwed } from "./owed.ts";
 import * as sql from "./sql.ts";
 
 /**
- * Records a period of an account's compute item, or its end and plan anew; times in seconds, as the payment provider has
- * them. The period before it, of the calendar or of a compute item, ends where it begins; usage before the first is not
+ * Records a period of an account's compute item, or updates its end: its plan is that at its start; times in seconds, as the
+ * payment provider has them. The period before it, of the calendar or of a compute item, ends where it begins; usage before the first is not
  * billed. One that was unknown while it ran is billed all the same. Safe to repeat. A second that was billed is not
  * billed again.
  */
 export async function putComputePeriod(tx: Tx, accountId: string, period: ComputePeriod): Promise<void> {
   const frozenUntil = await lockAccount(tx, accountId, monthOf(period.start).start);
   const known = (await sql.listComputePeriods(tx, accountId)).find(({ start }) => start === period.start);
-  if (known && (known.end <= frozenUntil || (known.end === period.end && known.tier === period.tier))) return;
+  if (known && (known.end <= frozenUntil || known.end === period.end)) return;
   const start = Math.max(period.start, await sql.billedUntil(tx, accountId));
   if (start >= period.end) return;
-  await sql.upsertComputePeriod(tx, accountId, { ...period, start });
+  const put = { ...period, start, ...(known && { tier: known.tier }) };
+  await sql.upsertComputePeriod(tx, accountId, put);
+  await correctOwed(tx, accountId, put);
   await sql.setFrozen(tx, accountId, Math.min(frozenUntil, start), 0);
-  await expectAlert(tx, accountId);
+  await scheduleAlert(tx, accountId);
 }
 
 /**

@@ -2,7 +2,7 @@ import type { Tx } from "../../../kit/postgres/db.ts";
 import { ratePeriod } from "../read-usage.ts";
 import * as sql from "./sql.ts";
 
-/** What is owed but found later than this after its period is not asked for. */
+/** What is owed but found later than this after its period is not billed. */
 export const MAX_DEBIT_SECONDS = 35 * 86_400;
 
 /**
@@ -19,10 +19,10 @@ export async function correctStatements(
   for (const statement of await sql.listStatements(tx, accountId, since)) {
     const { rated } = await ratePeriod(tx, accountId, statement, at);
     const amount = rated.accrued - rated.allowance - BigInt(statement.owed);
-    const unasked = unaskedOf(amount, statement, at);
+    const unbilled = writtenOffPart(amount, statement, at);
     for (const [part, writtenOff] of [
-      [unasked, true],
-      [amount - unasked, false],
+      [unbilled, true],
+      [amount - unbilled, false],
     ] as const) {
       const correction = { accountId, at, periodStart: statement.start, amount: part, writtenOff };
       if (part !== 0n) await sql.insertAdjustment(tx, { ...correction, reason: "late_usage" });
@@ -30,8 +30,8 @@ export async function correctStatements(
   }
 }
 
-/** Returns how much of a correction is found too late to be asked for, or takes back what never was. */
-function unaskedOf(amount: bigint, { end, writtenOff }: sql.CorrectedStatement, at: number): bigint {
+/** Returns how much of a correction is found too late to be billed, or takes back what never was billed. */
+function writtenOffPart(amount: bigint, { end, writtenOff }: sql.CorrectedStatement, at: number): bigint {
   if (amount > 0n) return end < at - MAX_DEBIT_SECONDS ? amount : 0n;
   const takenBack = -BigInt(writtenOff);
   return amount > takenBack ? amount : takenBack;

@@ -1,7 +1,9 @@
 import type { Logger } from "../../../kit/log.ts";
 import { attempt, type Pool, type Tx, transaction } from "../../../kit/postgres/db.ts";
-import { NANO_PER_CENT, splitCents, toCents } from "../money.ts";
+import { NANO_PER_CENT, splitCents, toCents } from "../../money/nano-usd.ts";
+import { creditOf } from "../../pricing/compute.ts";
 import { findPeriod, type PeriodUsage, type PlannedPeriod, ratePeriod, type TierOf } from "../read-usage.ts";
+import { recordOwed } from "./owed.ts";
 import * as sql from "./sql.ts";
 
 /** How long after its end a period is frozen: within the hour that the payment provider waits for usage. */
@@ -11,7 +13,7 @@ export const FREEZE_AFTER_SECONDS = 45 * 60;
 const RETRY_SECONDS = 5 * 60;
 
 /** A free account that would owe more shows a fault: its quotas keep it within the allowance. */
-const FREE_LIMIT = 100n * NANO_PER_CENT;
+export const FREE_LIMIT = 100n * NANO_PER_CENT;
 
 type Deps = { pool: Pool; log: Logger; tierOf: TierOf; now: () => number };
 
@@ -55,14 +57,21 @@ async function writeStatement(tx: Tx, log: Logger, accountId: string, period: Pl
   const { rated, adjustment } = usage;
   if (!period.billed && rated.services.length === 0) return;
   const { accrued, allowance, due } = rated;
-  if (period.tier === "free" && due > FREE_LIMIT)
+  const hadPlan = (await sql.findOwedFrom(tx, accountId, period)) !== undefined;
+  if (period.tier === "free" && due > FREE_LIMIT && !hadPlan)
     log.error({ accountId, cents: Number(toCents(due)) }, "a free account used more than the allowance");
   const inputs = await sql.digestSegments(tx, accountId, period);
   const dueCents = toCents(due);
   const lines = statementLines(usage);
   const { start, end, tier, billed } = period;
-  const amounts = { accrued, allowance, adjustment, dueCents };
-  await sql.insertStatement(tx, { accountId, start, end, tier, billed, inputs, ...amounts, lines, now });
+  const credit = toCents(creditOf(tier));
+  const creditCents = dueCents < credit ? dueCents : credit;
+  const amounts = { accrued, allowance, adjustment, dueCents, creditCents };
+  const written = await sql.insertStatement(tx, {
+    ...{ accountId, start, end, tier, billed, inputs },
+    ...{ ...amounts, lines, now },
+  });
+  if (!billed && written > 0) await recordOwed(tx, accountId, period, now);
   const left = accrued - allowance + adjustment - due;
   if (billed && left !== 0n)
     await sql.insertAdjustment(tx, {
@@ -75,13 +84,18 @@ async function writeStatement(tx: Tx, log: Logger, accountId: string, period: Pl
 }
 
 /** Returns a line for each service, and for what else the total is made of. */
-function statementLines({ rated, adjustment }: PeriodUsage): sql.StatementLine[] {
+function statementLines({ rated, rows, adjustment }: PeriodUsage): sql.StatementLine[] {
+  const names = new Map(rows.map((row) => [row.serviceId, row]));
   const carried = rated.due - (rated.accrued - rated.allowance + adjustment);
   const others = [
     { type: "adjustment", accrued: adjustment, allowance: 0n },
     { type: "carried", accrued: carried, allowance: 0n },
   ].filter(({ accrued }) => accrued !== 0n);
-  const lines = [...rated.services, ...others];
+  const services = rated.services.map((service) => {
+    const { serviceName, projectName } = names.get(service.serviceId)!;
+    return { ...service, serviceName, projectName };
+  });
+  const lines = [...services, ...others];
   const cents = splitCents(lines.map(({ accrued, allowance }) => accrued - allowance));
   return lines.map((line, index) => ({
     ...line,

@@ -75,6 +75,9 @@ export async function digestSegments(db: Db, accountId: string, { start, end }: 
 /** What a line of a statement says; amounts in nano-USD as text, `cents` of the statement's total. */
 export type StatementLine = {
   serviceId?: string;
+  /** As they were when the period was frozen. An earlier version did not write them. */
+  serviceName?: string;
+  projectName?: string;
   type: string;
   accrued: string;
   allowance: string;
@@ -90,6 +93,8 @@ export type Statement = Period & {
   allowance: bigint;
   adjustment: bigint;
   dueCents: bigint;
+  /** What the plan's credit pays of it. */
+  creditCents: bigint;
   lines: StatementLine[];
   now: number;
 };
@@ -97,17 +102,17 @@ export type Statement = Period & {
 /** Writes a statement. One of a month is kept: it is frozen again after a period that was found late. */
 export function insertStatement(db: Db, statement: Statement): Promise<number> {
   const { accountId, start, end, tier, billed, inputs, now, lines } = statement;
-  const { accrued, allowance, adjustment, dueCents } = statement;
+  const { accrued, allowance, adjustment, dueCents, creditCents } = statement;
   return execute(
     db,
     "statement_insert",
     `insert into period_statements (account_id, started_at, ended_at, tier, billed, inputs, accrued, allowance,
-       adjustment, due_cents, lines, frozen_at)
-     values ($1, to_timestamp($2), to_timestamp($3), $4, $5, $6, $7, $8, $9, $10, $11, to_timestamp($12))
+       adjustment, due_cents, credit_cents, lines, frozen_at)
+     values ($1, to_timestamp($2), to_timestamp($3), $4, $5, $6, $7, $8, $9, $10, $11, $12, to_timestamp($13))
      on conflict do nothing`,
     [
       ...[accountId, start, end, tier, billed, inputs],
-      ...[String(accrued), String(allowance), String(adjustment), String(dueCents)],
+      ...[String(accrued), String(allowance), String(adjustment), String(dueCents), String(creditCents)],
       ...[JSON.stringify(lines), now],
     ],
   );
@@ -148,7 +153,7 @@ export type Adjustment = {
   at: number;
   periodStart: number;
   amount: bigint;
-  reason: "late_usage" | "carried" | "invoiced";
+  reason: "late_usage" | "carried" | "invoiced" | "grace" | "uninvoiced";
   writtenOff?: boolean;
 };
 
@@ -165,19 +170,109 @@ export function insertAdjustment(
   );
 }
 
+/** What is owed with the next subscription: it counts in no other period. */
+const OWED = "reason in ('grace', 'uninvoiced')";
+
+/** When the last period that is billed ended, of those until $2; its statement may not be written yet. */
+const BILLED_UNTIL = `(select coalesce(max(ended_at), '-infinity') from compute_periods
+  where account_id = $1 and ended_at <= to_timestamp($2))`;
+
 /**
- * Adds up the corrections that count in a period: those that were found in it, and what was to be returned since the last
- * statement that was billed.
+ * The corrections that count in a period from $2 to $3, which is billed or not ($4): those that were found in it, and what
+ * was to be returned, or owed with the next subscription, since the last period that is billed.
  */
-export async function sumAdjustments(db: Db, accountId: string, { start, end }: Period): Promise<bigint> {
+const ADJUSTMENTS = `from adjustments
+  where account_id = $1 and at < to_timestamp($3) and not written_off and ($4 or not ${OWED})
+    and (at >= to_timestamp($2) or (amount < 0 or ${OWED}) and at >= ${BILLED_UNTIL})`;
+
+type CountedIn = Period & { billed: boolean };
+
+/** Adds up the corrections that count in a period. */
+export async function sumAdjustments(
+  db: Db,
+  accountId: string,
+  { start, end, billed }: CountedIn,
+): Promise<bigint> {
   const row = await one<{ amount: string }>(
     db,
     "adjustments_sum",
-    `select coalesce(sum(amount), 0)::text as amount from adjustments
-     where account_id = $1 and at < to_timestamp($3) and not written_off
-       and (at >= to_timestamp($2) or amount < 0 and at >= (select coalesce(max(ended_at), '-infinity')
-         from period_statements where account_id = $1 and billed and ended_at <= to_timestamp($2)))`,
-    [accountId, start, end],
+    `select coalesce(sum(amount), 0)::text as amount ${ADJUSTMENTS}`,
+    [accountId, start, end, billed],
   );
   return BigInt(row!.amount);
+}
+
+/** What a correction is about; amounts in nano-USD as text. */
+export type AdjustmentRow = { periodStart: number; reason: Adjustment["reason"]; amount: string };
+
+/** Lists the corrections that count in a period, by the period that they correct. */
+export function listAdjustments(
+  db: Db,
+  accountId: string,
+  { start, end, billed }: CountedIn,
+): Promise<AdjustmentRow[]> {
+  return many<AdjustmentRow>(
+    db,
+    "adjustments_list",
+    `select extract(epoch from period_start)::bigint as "periodStart", reason, sum(amount)::text as amount
+     ${ADJUSTMENTS} group by period_start, reason order by period_start, reason`,
+    [accountId, start, end, billed],
+  );
+}
+
+/**
+ * Returns from when (s) what an account runs beyond the allowance in a period that is not billed is owed with its next
+ * subscription: since a plan, or an agreement, has ended; undefined for an account that never had a plan, and while it has
+ * a subscription, of which only the period is not known yet.
+ */
+export async function findOwedFrom(
+  db: Db,
+  accountId: string,
+  { start }: Period,
+): Promise<number | undefined> {
+  const row = await one<{ from: number }>(
+    db,
+    "owed_from",
+    `select greatest($2::float8, extract(epoch from (select a.agreement_until from accounts a where a.id = $1))::float8) as from
+     where exists (select from compute_periods p where p.account_id = $1 and p.ended_at <= to_timestamp($2))
+       and not exists (select from accounts a where a.id = $1 and a.direct_agreement)
+       and not exists (select from subscriptions s where s.account_id = $1 and s.created_at <= to_timestamp($2)
+         and s.status not in ('canceled', 'incomplete_expired'))`,
+    [accountId, start],
+  );
+  return row && Math.ceil(row.from);
+}
+
+/** Adds up what is recorded as owed with the next subscription, since the last period until a time (s) that is billed. */
+export async function sumOwed(db: Db, accountId: string, at: number): Promise<bigint> {
+  const row = await one<{ amount: string }>(
+    db,
+    "adjustments_owed",
+    `select coalesce(sum(amount), 0)::text as amount from adjustments
+     where account_id = $1 and ${OWED} and not written_off and at >= ${BILLED_UNTIL}`,
+    [accountId, at],
+  );
+  return BigInt(row!.amount);
+}
+
+/** Returns until when (s) an account's ledger is frozen; undefined when it never used anything. */
+export async function findFrozenUntil(db: Db, accountId: string): Promise<number | undefined> {
+  const text = `select extract(epoch from frozen_until)::bigint as "frozenUntil" from usage_accounts
+    where account_id = $1`;
+  return (await one<AccountToFreeze>(db, "usage_frozen_until", text, [accountId]))?.frozenUntil;
+}
+
+/** Lists the periods that were closed as not billed and overlap with one, with what they came to owe. */
+export function listOwedBy(db: Db, accountId: string, { start, end }: Period) {
+  return many<Period & { tier: string; owed: string }>(
+    db,
+    "statements_owed_by",
+    `select extract(epoch from p.started_at)::bigint as start, extract(epoch from p.ended_at)::bigint as end, p.tier,
+       sum(a.amount)::text as owed
+     from period_statements p
+     join adjustments a on a.account_id = $1 and a.period_start = p.started_at and a.reason = 'grace'
+     where p.account_id = $1 and not p.billed and p.started_at < to_timestamp($3) and p.ended_at > to_timestamp($2)
+     group by p.started_at, p.ended_at, p.tier`,
+    [accountId, start, end],
+  );
 }

@@ -1,8 +1,8 @@
 import { type Client, Code, ConnectError } from "@connectrpc/connect";
 import type { InternalService } from "../../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { coalesced } from "../../../kit/coalesce.ts";
+import { isTransient } from "../../../kit/failures.ts";
 import type { Pool, Tx } from "../../../kit/postgres/db.ts";
-import { isTransient } from "../../../kit/rpc/errors.ts";
 import type { ReportedUsage } from "./record-usage.ts";
 import * as sql from "./sql.ts";
 

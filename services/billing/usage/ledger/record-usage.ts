@@ -1,10 +1,10 @@
 import type { Tx } from "../../../kit/postgres/db.ts";
-import { rateOf } from "../../catalog/compute.ts";
-import { PRICE_VERSION } from "../../catalog/price-versions.ts";
+import { rateOf } from "../../pricing/compute.ts";
+import { PRICE_VERSION } from "../../pricing/price-versions.ts";
 import { correctStatements } from "../closing/correct.ts";
 import { monthOf } from "../periods.ts";
-import { SILENT_SECONDS } from "../read-usage.ts";
-import { isNews, segmentsOf, type UsageEvent } from "../segments.ts";
+import { addsInformation, segmentsOf, type UsageEvent } from "../segments.ts";
+import { SILENT_SECONDS } from "../sums.ts";
 import * as sql from "./sql.ts";
 
 /** An event of an interval, with whose it is. */
@@ -20,7 +20,7 @@ export type ReportedUsage = UsageEvent & {
 const MAX_AHEAD_MS = 5 * 60_000;
 
 /**
- * Records an event, and derives the segments of its interval anew. An event is recorded once, however often and in
+ * Records an event, and derives the segments of its interval again. An event is recorded once, however often and in
  * whatever order it comes. One that changes a frozen period corrects it by an adjustment. `now` is in milliseconds.
  *
  * @throws when the event is from the future.
@@ -36,12 +36,12 @@ export async function recordUsage(tx: Tx, event: ReportedUsage, now: number): Pr
   const number = await sql.upsertService(tx, { ...event, type: event.serviceType });
   const events = await sql.listEvents(tx, intervalId);
   if (events.some(({ seq }) => seq === event.seq)) return;
-  if (event.kind !== "heartbeat" || isNews(event, events)) {
+  if (event.kind !== "heartbeat" || addsInformation(event, events)) {
     await sql.insertEvent(tx, intervalId, serviceId, event);
     events.push(event);
   }
   const changedSince = await deriveInterval(tx, { ...event, number }, events, at);
-  if (events.includes(event) || at - changedSince > SILENT_SECONDS) await sql.expectAlert(tx, accountId);
+  if (events.includes(event) || at - changedSince > SILENT_SECONDS) await sql.scheduleAlert(tx, accountId);
   if (changedSince < frozenUntil) await correctStatements(tx, accountId, changedSince, now);
 }
 

@@ -64,8 +64,8 @@ export async function lockAccount(db: Db, accountId: string, start: number): Pro
   return row!.frozenUntil;
 }
 
-/** Has an account's spend compared with its budget soon. */
-export function expectAlert(db: Db, accountId: string): Promise<number> {
+/** Has the next pass compare an account's spend with its budget. */
+export function scheduleAlert(db: Db, accountId: string): Promise<number> {
   const text = "update usage_accounts set alert_at = to_timestamp(0) where account_id = $1";
   return execute(db, "usage_alert_expect", text, [accountId]);
 }

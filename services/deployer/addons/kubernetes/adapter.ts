@@ -4,16 +4,16 @@ import { createReadGauge } from "../../../kit/telemetry.ts";
 import { isStatus, type Kube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, nameOf, namespaceOf, selector } from "../../kube/names.ts";
-import type { WatchScope } from "../../kube/watches.ts";
+import type { WatchScope } from "../../kube/watch/watches.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AddonType } from "../../terms/services.ts";
 import type { Addon, AddonServers } from "../port.ts";
-import { GENERATION, MOVED } from "./annotations.ts";
-import { addonObjects, type FixedSettings, type ManifestOptions, secretName } from "./manifests.ts";
 import { createNamespaceWatches } from "./namespace-watch.ts";
 import { imageOf, newerPatches, patchState } from "./patches.ts";
-import { addonOutcome } from "./pod-status.ts";
-import { passwordMark, programs } from "./server-scripts.ts";
+import { GENERATION, MOVED } from "./server/annotations.ts";
+import { addonObjects, type FixedSettings, type ManifestOptions, secretName } from "./server/manifests.ts";
+import { addonOutcome } from "./server/pod-status.ts";
+import { passwordMark, programs } from "./server/server-scripts.ts";
 
 export type KubernetesAddonsOptions = ManifestOptions & {
   kube: Kube;
@@ -46,7 +46,7 @@ const PATCH_AFTER_MS = 120_000;
 
 const watchBehind = createReadGauge({
   name: "berth_addons_behind",
-  help: "Addons whose servers are still to be moved to a newer patch release, as the deployer that decides knows",
+  help: "Addons whose servers are still to be moved to a newer patch release, as known to the leading deployer",
 });
 const watchStuck = createReadGauge({
   name: "berth_addons_stuck",

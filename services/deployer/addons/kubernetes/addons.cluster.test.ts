@@ -5,7 +5,7 @@ import { newId } from "../../../kit/ids.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { nameOf } from "../../kube/names.ts";
-import { readPodLog } from "../../kube/pod-log.ts";
+import { readPodLog } from "../../kube/pods/pod-log.ts";
 import type { AddonType } from "../../terms/services.ts";
 import { addonKeys } from "../keys.ts";
 import { newPassword } from "../lifecycle.ts";
@@ -165,7 +165,7 @@ test.concurrent.each(["postgres", "redis"] as const)(
   },
 );
 
-test.concurrent("another size is other resources, and usage tells since when", async () => {
+test.concurrent("another size is other resources, and usage records since when", async () => {
   const [addon, password] = [newAddon("redis"), newPassword()];
   const asked = Date.now();
   await until("ready", addon, password);
@@ -187,7 +187,7 @@ test.concurrent("another size is other resources, and usage tells since when", a
   );
 });
 
-test.concurrent("an image that cannot be pulled and a volume that is not there are told, and are no end", async () => {
+test.concurrent("an image that cannot be pulled and a volume that is not there are reported, and end nothing", async () => {
   const wrong = open({
     images: { postgres: `${cluster.images.postgres}-none`, redis: `${cluster.images.redis}-none` },
   });

@@ -8,17 +8,17 @@ import { migrate } from "../../../kit/postgres/migrate.ts";
 import { readConfig } from "../../../kit/process/config.ts";
 import { serviceClient } from "../../../kit/rpc/client.ts";
 import { eventually, testKeys } from "../../../kit/testing/testing.ts";
-import { deleteServices } from "../../catalog/delete-services.ts";
-import { mergeConfig } from "../../catalog/service-config.ts";
-import { serviceStatus } from "../../catalog/service-status.ts";
-import { findService, insertService } from "../../catalog/services-sql.ts";
-import { insertEnvironment, insertProject } from "../../catalog/sql.ts";
 import { fields } from "../../config.ts";
+import { enqueue } from "../../due/sql.ts";
 import { type Engine, startLocalEngine } from "../../engine/local.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { nameOf } from "../../kube/names.ts";
-import { enqueue } from "../../queue/sql.ts";
-import { startReconciler } from "../../reconcile/reconciler.ts";
+import { deleteServices } from "../../projects/delete-services.ts";
+import { mergeConfig } from "../../projects/service-config.ts";
+import { serviceStatus } from "../../projects/service-status.ts";
+import { findService, insertService } from "../../projects/services-sql.ts";
+import { insertEnvironment, insertProject } from "../../projects/sql.ts";
+import { startServiceReconciler } from "../../reconcile/reconciler.ts";
 import { createSecrets, type Secrets } from "../../secrets.ts";
 import { ADDON_TYPES, type AddonType } from "../../terms/services.ts";
 import { freePlan, startTestPlatform, type TestPlatform } from "../../testing/testing.ts";
@@ -33,7 +33,7 @@ let cluster: ReturnType<typeof addonsForTest>;
 let platform: TestPlatform;
 let secrets: Secrets;
 let engine: Engine;
-let reconciler: Awaited<ReturnType<typeof startReconciler>> | undefined;
+let reconciler: Awaited<ReturnType<typeof startServiceReconciler>> | undefined;
 
 beforeAll(async () => {
   cluster = addonsForTest();
@@ -66,7 +66,7 @@ async function startNext(): Promise<void> {
   const variables = { url: platform.variables.url, keys: testKeys, name: "deployer" };
   const early = createEarlyVariables(createVariablesResolver(serviceClient(InternalService, variables)));
   const databaseUrl = platform.env.DATABASE_URL!;
-  reconciler = await startReconciler({
+  reconciler = await startServiceReconciler({
     ...{ ...engine, databaseUrl, pool, addons, addonServers, secrets, early, log },
     entitlementsOf: freePlan,
     buildsAtOnce: 2,
@@ -98,7 +98,7 @@ const until = (addon: Made, status: string) =>
     return now?.status === status && now;
   });
 
-async function tellings(addon: Made): Promise<string[]> {
+async function messagesOf(addon: Made): Promise<string[]> {
   const { rows } = await platform.pool.query<{ subject: string }>(
     "select subject from outbox where subject like '%' || $1 order by id",
     [addon.accountId],
@@ -113,8 +113,8 @@ test.concurrent.each(ADDON_TYPES)(
     const addon = await newAddon(type);
     await start();
     await until(addon, "running");
-    await eventually("its usage began", async () => (await tellings(addon)).includes("UsageStarted"));
-    expect(await tellings(addon)).toContain("AddonKeysPublished");
+    await eventually("its usage began", async () => (await messagesOf(addon)).includes("UsageStarted"));
+    expect(await messagesOf(addon)).toContain("AddonKeysPublished");
 
     expect(await beginRotation(platform.pool, addon.id, secrets.seal(newPassword(), addon.id))).toBe(true);
     await enqueue(platform.pool, [addon.id]);
@@ -136,6 +136,6 @@ test.concurrent.each(ADDON_TYPES)(
     await transaction(platform.pool, (tx) => deleteServices(tx, "id", addon.id, true, addon));
     await eventually("it is gone", async () => (await shown(addon)) === undefined);
     await eventually("nothing is left", async () => (await cluster.leftOf(addon)).length === 0);
-    expect((await tellings(addon)).at(-1)).toBe("UsageStopped");
+    expect((await messagesOf(addon)).at(-1)).toBe("UsageStopped");
   },
 );

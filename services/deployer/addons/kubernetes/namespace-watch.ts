@@ -3,12 +3,12 @@ import type { KubernetesObject, V1Pod, V1StatefulSet } from "@kubernetes/client-
 import type { Kube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, selector } from "../../kube/names.ts";
-import { startWatches, type Watches, type WatchScope } from "../../kube/watches.ts";
+import { startWatches, type Watches, type WatchScope } from "../../kube/watch/watches.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AddonStatus } from "../port.ts";
 import type { Server } from "./patches.ts";
-import { addonStatus } from "./pod-status.ts";
-import { growVolumes } from "./volumes.ts";
+import { addonStatus } from "./server/pod-status.ts";
+import { growVolumes } from "./server/volumes.ts";
 
 type WatchOptions = {
   kube: Kube;
@@ -30,7 +30,7 @@ type NamespaceWatch = {
 const ADDONS = selector({ [label("kind")]: "addon" });
 const SYNC_MS = 10_000;
 const CHECK_MS = 300_000;
-/** An empty namespace is watched for so long, because an addon may be about to appear in it. */
+/** How long an empty namespace is watched: an addon may be about to appear in it. */
 const EMPTY_MS = 60_000;
 const INCOMPLETE = "Something that belongs to the addon is missing in the cluster and is being restored.";
 
@@ -138,7 +138,7 @@ export function createNamespaceWatches(
     /** Returns the namespace of a StatefulSet. */
     namespaceOf: (set: string) =>
       [...watches.keys()].find((namespace) => watched().sets.in(namespace).has(set)),
-    /** Takes note that all objects of an addon have just been applied. */
+    /** Records that all objects of an addon have just been applied. */
     markComplete(namespace: string, serviceId: string): void {
       const watch = watchNamespace(namespace);
       watch.incomplete = new Set([...watch.incomplete].filter((id) => id !== serviceId));

@@ -1,8 +1,8 @@
 import type { V1Pod, V1StatefulSet } from "@kubernetes/client-node";
 import { parseImageReference } from "../../images/image-reference.ts";
 import type { AddonType } from "../../terms/services.ts";
-import { MOVED } from "./annotations.ts";
-import { addonStatus } from "./pod-status.ts";
+import { MOVED } from "./server/annotations.ts";
+import { addonStatus } from "./server/pod-status.ts";
 
 // Servers follow patch releases: one after another, each only once the one before is ready.
 

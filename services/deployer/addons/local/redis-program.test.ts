@@ -45,7 +45,7 @@ withRedis("a redis server is fetched when the first addon asks for it", async ()
   const tools = await fakeDebian(program!);
   await berth.run({ PATH: tools, PROGRAMS_DIR: folder });
   const { path, id, untilService, service } = await berth.addon("redis");
-  await eventually("its status tells", async () =>
+  await eventually("its status shows it", async () =>
     /is being fetched/.test((await service(path)).statusMessage ?? ""),
   );
   await writeFile(join(tools, "gate"), "");

@@ -10,8 +10,6 @@ import { appendUsage } from "../../usage/journal.ts";
 /** What outlives the deployer's process, besides the server's own files. Holds no secret. */
 export type RedisRecord = ProcessRef & { port: number; size: ServiceSize; usage: UsageChange[] };
 
-export type RedisRecords = ReturnType<typeof createRedisRecords>;
-
 /** The records of the servers, in memory and in `state.json` of each server's folder. */
 export function createRedisRecords(folderOf: (serviceId: string) => string, log: Logger) {
   const records = new Map<string, RedisRecord>();

@@ -1,6 +1,6 @@
 import type { ChangeFeed } from "../../../kit/postgres/change-feed.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";
-import { notFound, unavailable } from "../../../kit/rpc/errors.ts";
+import { notFound, unavailable } from "../../../kit/rpc/refusals.ts";
 import { findOutcome } from "./sql.ts";
 
 /**

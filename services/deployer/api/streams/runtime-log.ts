@@ -6,9 +6,9 @@ import type {
 } from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { pause } from "../../../kit/postgres/change-feed.ts";
 import type { Cursors } from "../../../kit/postgres/paging.ts";
-import { isRefusal, unavailable } from "../../../kit/rpc/errors.ts";
 import { foreignEventId } from "../../../kit/rpc/event-id.ts";
-import { requireService } from "../../catalog/require.ts";
+import { isRefusal, unavailable } from "../../../kit/rpc/refusals.ts";
+import { requireService } from "../../projects/require.ts";
 import type { LogStream, Runtime } from "../../runtime/port.ts";
 import { RuntimeRefusal } from "../../terms/runtime-refusal.ts";
 import type { StreamDeps } from "./stream-deps.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { SourceTree } from "./build-plan.ts";
-import { nodeDependencies } from "./node.ts";
+import { nodeDependencies } from "./node-dependencies.ts";
 import { pythonDependencies } from "./python.ts";
 
 function treeOf(files: Record<string, unknown>): SourceTree {
@@ -8,6 +8,7 @@ function treeOf(files: Record<string, unknown>): SourceTree {
   return {
     exists: (path) => path in files,
     read: (path) => (path in files ? text(files[path]) : undefined),
+    folders: () => [],
   };
 }
 

@@ -7,7 +7,16 @@ function detect(files: Record<string, string | object>, input: Partial<Detection
     const content = files[path];
     return typeof content === "object" ? JSON.stringify(content) : content;
   };
-  const tree = { exists: (path: string) => path in files, read };
+  const folders = (folder: string) => [
+    ...new Set(
+      Object.keys(files)
+        .filter((path) => folder === "" || path.startsWith(`${folder}/`))
+        .map((path) => (folder === "" ? path : path.slice(folder.length + 1)))
+        .filter((path) => path.includes("/"))
+        .map((path) => path.split("/")[0]!),
+    ),
+  ];
+  const tree = { exists: (path: string) => path in files, read, folders };
   return detectRuntime(tree, { type: "web", hasTool: () => true, ...input });
 }
 
@@ -58,7 +67,7 @@ describe("detection", () => {
   test("python: a virtual environment, pip only where there is something to install", () => {
     const bare = "python3 -m venv --clear --without-pip .venv";
     const full = "python3 -m venv --clear .venv";
-    const pip = ".venv/bin/python -m pip install --no-input";
+    const pip = ".venv/bin/python -m pip install --no-input --progress-bar off";
     expect(stepsOf(detect({ "main.py": "" }))).toEqual([bare]);
     expect(stepsOf(detect({ "app.py": "", "requirements.txt": "\n# nothing yet\n" }))).toEqual([bare]);
     expect(stepsOf(detect({ "app.py": "", "requirements.txt": "flask\n" }))).toEqual([
@@ -66,10 +75,9 @@ describe("detection", () => {
       `${pip} -r requirements.txt`,
     ]);
     expect(stepsOf(detect({ "app.py": "", "pyproject.toml": "[tool.ruff]\n" }))).toEqual([bare]);
-    expect(stepsOf(detect({ "app.py": "", "pyproject.toml": "[project]\nname = 'x'\n" }))).toEqual([
-      full,
-      `${pip} .`,
-    ]);
+    expect(
+      stepsOf(detect({ "app.py": "", "pyproject.toml": "[project]\nname = 'x'\n[build-system]\n" })),
+    ).toEqual([full, `${pip} .`]);
     expect(detect({ "main.py": "", "app.py": "" })).toMatchObject({
       runtime: "python",
       command: "python -u main.py",
@@ -78,7 +86,7 @@ describe("detection", () => {
   });
 
   test("static: an index.html of a web service", () => {
-    expect(detect({ "index.html": "" })).toMatchObject({ runtime: "static", needsStaticServer: true });
+    expect(detect({ "index.html": "" })).toMatchObject({ runtime: "static", site: "." });
     expect(codeOf({ "index.html": "" }, { type: "worker" })[1]).toBe("runtime_not_detected");
   });
 

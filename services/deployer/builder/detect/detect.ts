@@ -1,11 +1,14 @@
 import type { ServiceType } from "../../terms/services.ts";
 import {
   type BuildPlan,
+  type BuildStep,
+  commandStep,
   type DetectionInput,
   failDetection,
   type SourceTree,
-  STATIC_SERVER_FILE,
+  serveSite,
 } from "./build-plan.ts";
+import { detectDeno } from "./deno.ts";
 import { detectNode } from "./node.ts";
 import { detectPython } from "./python.ts";
 
@@ -15,8 +18,9 @@ import { detectPython } from "./python.ts";
  * stage `detect`.
  */
 export function detectRuntime(tree: SourceTree, input: DetectionInput): BuildPlan {
-  const procfile = tree.read("Procfile");
-  if (input.containers || procfile === undefined) {
+  const folder = input.rootDirectory;
+  const procfile = tree.read(folder === undefined ? "Procfile" : `${folder}/Procfile`);
+  if (folder === undefined && (input.containers || procfile === undefined)) {
     const dockerfile = findDockerfile(tree, input.dockerfile);
     if (dockerfile !== undefined) return planDockerfile(dockerfile, input);
   }
@@ -27,17 +31,29 @@ export function detectRuntime(tree: SourceTree, input: DetectionInput): BuildPla
     const because = "Its Procfile sets the start command.";
     return plan
       ? { ...plan, because: `${plan.because} ${because}` }
-      : { runtime: "procfile", because, steps: [], command, path: [] };
+      : { runtime: "procfile", because, steps: configuredSteps(input), command, path: [] };
   }
   if (plan) return plan;
   if (command === undefined) return failDetection("runtime_not_detected", notDetected(input.type));
-  const because = "No language was detected; the service's start command runs the source as it is.";
-  return { runtime: "command", because, steps: [], command, path: [] };
+  const because = "No language was detected; the service's start command runs the source.";
+  return { runtime: "command", because, steps: configuredSteps(input), command, path: [] };
+}
+
+/** The steps of a source in no language that is known. */
+function configuredSteps({ installCommand, buildCommand }: DetectionInput): BuildStep[] {
+  return [
+    ...(installCommand === undefined ? [] : [commandStep(installCommand, "install_failed")]),
+    ...(buildCommand === undefined ? [] : [commandStep(buildCommand, "compile_failed")]),
+  ];
 }
 
 function detectLanguage(tree: SourceTree, input: DetectionInput): BuildPlan | undefined {
   return (
-    detectNode(tree, input) ?? detectPython(tree, input) ?? detectGo(tree, input) ?? detectStatic(tree, input)
+    detectNode(tree, input) ??
+    detectDeno(tree, input) ??
+    detectPython(tree, input) ??
+    detectGo(tree, input) ??
+    detectStatic(tree, input)
   );
 }
 
@@ -85,29 +101,38 @@ function detectGo(tree: SourceTree, input: DetectionInput): BuildPlan | undefine
   if (!tree.exists("go.mod")) return undefined;
   if (!input.hasTool("go"))
     failDetection("toolchain_missing", "This is a Go app, but Go is not installed on this machine.");
-  const run = ["go", "build", "-buildvcs=false", "-o", "../bin/app", "."];
+  const compile: BuildStep = {
+    run: ["go", "build", "-buildvcs=false", "-o", "../bin/app", "."],
+    failure: "compile_failed",
+  };
+  const configured = configuredSteps(input);
   return {
     runtime: "go",
     because: "Detected a Go app: it has a go.mod.",
-    steps: [{ run, failure: "compile_failed" }],
+    steps: input.buildCommand === undefined ? [...configured, compile] : configured,
     command: input.command ?? "../bin/app",
     path: ["../bin"],
   };
 }
 
+/** A site that is in the source as it is, or made by the service's own build command. */
 function detectStatic(tree: SourceTree, input: DetectionInput): BuildPlan | undefined {
-  if (input.type !== "web" || input.command !== undefined || !tree.exists("index.html")) return undefined;
+  const { type, command, outputDirectory } = input;
+  if (type !== "web" || command !== undefined) return undefined;
+  const { check, ...served } = serveSite(outputDirectory ?? ".", outputDirectory !== undefined);
+  const steps = configuredSteps(input);
+  const isThere = tree.exists(outputDirectory === undefined ? "index.html" : `${outputDirectory}/index.html`);
+  if (!isThere && (outputDirectory === undefined || steps.length === 0)) return undefined;
   return {
     runtime: "static",
-    because: "Detected a static site: it has an index.html.",
-    steps: [],
-    command: `node ../${STATIC_SERVER_FILE} .`,
+    because: `Detected a static site: ${steps.length > 0 ? "its build command makes it" : "it has an index.html"}.`,
+    steps: steps.length > 0 ? [...steps, check] : [],
+    ...served,
     path: [],
-    needsStaticServer: true,
   };
 }
 
 function notDetected(type: ServiceType): string {
   const site = type === "web" ? ", index.html (static site)" : "";
-  return `Nothing in the root of the source says how to run it. Looked for: Procfile, Dockerfile, package.json (Node.js), requirements.txt, pyproject.toml, main.py or app.py (Python), go.mod (Go)${site}. Pack the working directory itself, or add a Procfile with a line “${type}: <command>”.`;
+  return `Nothing in the root of the source says how to run it. Looked for: Procfile, Dockerfile, package.json (Node.js, Bun), deno.json (Deno), requirements.txt, pyproject.toml, main.py or app.py (Python), go.mod (Go)${site}. Pack the working directory itself, or add a Procfile with a line “${type}: <command>”.`;
 }

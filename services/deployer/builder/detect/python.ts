@@ -1,44 +1,123 @@
 import {
   type BuildPlan,
   type BuildStep,
+  commandStep,
   type Dependencies,
   type DetectionInput,
   failDetection,
   type SourceTree,
 } from "./build-plan.ts";
+import { findPythonStart } from "./python-start.ts";
 
-/** Returns the plan of a source with requirements.txt, pyproject.toml, main.py or app.py; undefined for any other. */
+const FILES = ["requirements.txt", "pyproject.toml", "manage.py", "main.py", "app.py"];
+
+/** Returns the plan of a source with one of `FILES`; undefined for any other. */
 export function detectPython(tree: SourceTree, input: DetectionInput): BuildPlan | undefined {
-  const file = ["requirements.txt", "pyproject.toml", "main.py", "app.py"].find((one) => tree.exists(one));
+  const file = FILES.find((one) => tree.exists(one));
   if (file === undefined) return undefined;
   if (!input.hasTool("python3"))
     failDetection("toolchain_missing", "This is a Python app, but python3 is not installed on this machine.");
   const requirements = tree.read("requirements.txt");
-  const packages: string[] = [];
-  if (requirements?.split("\n").some((line) => /^\s*[^#\s]/.test(line)))
-    packages.push("-r", "requirements.txt");
-  // Many projects keep nothing but the settings of tools in their pyproject.toml.
-  if (/^[ \t]*\[(project|build-system|tool\.poetry)\]/m.test(tree.read("pyproject.toml") ?? ""))
-    packages.push(".");
+  const project = tree.read("pyproject.toml") ?? "";
+  const { steps, packages } = planInstall(tree, requirements, project);
+  const { installCommand, buildCommand } = input;
+  const names = packageNames(requirements, project);
   return {
     runtime: "python",
     because: `Detected a Python app: it has a ${file}.`,
-    steps: installSteps(packages),
-    dependencies: packages.includes(".") ? undefined : pythonDependencies(requirements),
-    command: input.command ?? startCommand(tree),
+    steps: [
+      ...(installCommand === undefined
+        ? steps
+        : [...environment(true), commandStep(installCommand, "install_failed")]),
+      ...(buildCommand === undefined ? [] : [commandStep(buildCommand, "compile_failed")]),
+    ],
+    dependencies:
+      installCommand === undefined && packages?.every((one) => one === "-r" || one === "requirements.txt")
+        ? pythonDependencies(requirements)
+        : undefined,
+    command: input.command ?? startCommand(tree, names, input),
     path: [".venv/bin"],
   };
 }
 
-function installSteps(packages: string[]): BuildStep[] {
-  const bare = packages.length === 0 ? ["--without-pip"] : [];
-  const commands = [["python3", "-m", "venv", "--clear", ...bare, ".venv"]];
-  if (packages.length > 0)
-    commands.push([".venv/bin/python", "-m", "pip", "install", "--no-input", ...packages]);
-  return commands.map((run) => ({ run, failure: "install_failed" }));
+const installStep = (...run: string[]): BuildStep => ({ run, failure: "install_failed" });
+const PIP = [".venv/bin/python", "-m", "pip", "install", "--no-input", "--progress-bar", "off"];
+
+function environment(withPip: boolean): BuildStep[] {
+  return [installStep("python3", "-m", "venv", "--clear", ...(withPip ? [] : ["--without-pip"]), ".venv")];
 }
 
-function startCommand(tree: SourceTree): string {
+/** Returns the steps, and what pip installs, if pip does. */
+function planInstall(
+  tree: SourceTree,
+  requirements: string | undefined,
+  project: string,
+): { steps: BuildStep[]; packages?: string[] } {
+  if (tree.exists("uv.lock"))
+    return {
+      steps: [
+        ...environment(true),
+        installStep(...PIP, "uv"),
+        // Inexact: what is not in the lock file stays, and so do pip and uv itself.
+        installStep(".venv/bin/uv", "sync", "--frozen", "--no-dev", "--inexact"),
+      ],
+    };
+  const packages: string[] = [];
+  if (requirements?.split("\n").some((line) => /^\s*[^#\s]/.test(line)))
+    packages.push("-r", "requirements.txt");
+  // Many projects keep nothing but the settings of tools in their pyproject.toml.
+  if (/^[ \t]*\[(build-system|tool\.poetry)\]/m.test(project)) packages.push(".");
+  // An app that is no package: what it depends on is installed, and its folders are not taken for packages.
+  else if (/^[ \t]*\[project\]/m.test(project) && packages.length === 0)
+    packages.push(...projectDependencies(project));
+  if (packages.length === 0) return { steps: environment(false), packages };
+  return { steps: [...environment(true), installStep(...PIP, ...packages)], packages };
+}
+
+/** Returns `dependencies` of a pyproject.toml's `[project]`. */
+function projectDependencies(project: string): string[] {
+  const lines = project.split("\n");
+  const begin = lines.findIndex((line) => /^\s*\[project\]/.test(line));
+  const length = lines.slice(begin + 1).findIndex((line) => /^\s*\[[\w."-]+\]/.test(line));
+  const section = begin < 0 ? [] : lines.slice(begin + 1, length < 0 ? undefined : begin + 1 + length);
+  const first = section.findIndex((line) => /^\s*dependencies\s*=/.test(line));
+  return first < 0 ? [] : readTexts(section.slice(first).join("\n"));
+}
+
+/** Returns the texts of the first list in some TOML. */
+function readTexts(toml: string): string[] {
+  const texts: string[] = [];
+  for (let at = toml.indexOf("[") + 1; at > 0 && at < toml.length && toml[at] !== "]"; at++) {
+    const char = toml[at]!;
+    if (char === "#") at = endOf(toml, "\n", at);
+    if (char !== '"' && char !== "'") continue;
+    const end = endOf(toml, char, at + 1);
+    texts.push(toml.slice(at + 1, end));
+    at = end;
+  }
+  return texts;
+}
+
+function endOf(text: string, mark: string, from: number): number {
+  const found = text.indexOf(mark, from);
+  return found < 0 ? text.length : found;
+}
+
+/** Returns the packages that the source asks for, lower-case, with their extras: `fastapi[standard]`. */
+function packageNames(requirements: string | undefined, project: string): Set<string> {
+  const lines = [...(requirements?.split("\n") ?? []), ...projectDependencies(project)];
+  const poetry = project.split("\n").map((line) => /^([A-Za-z0-9_.-]+)\s*=\s*["{^~]/.exec(line)?.[1] ?? "");
+  const names = [...lines, ...poetry].map((line) => {
+    const [, name = "", extras = ""] = /^\s*([A-Za-z0-9_.-]+)\s*(\[[\w,\s-]*\])?/.exec(line) ?? [];
+    return name.toLowerCase().replaceAll("_", "-") + extras.replace(/\s/g, "");
+  });
+  return new Set(names);
+}
+
+function startCommand(tree: SourceTree, names: Set<string>, { type }: DetectionInput): string {
+  const found = type === "web" ? findPythonStart(tree, names) : undefined;
+  if (found !== undefined)
+    return "command" in found ? found.command : failDetection("start_command_missing", found.problem);
   const start = ["main.py", "app.py"].find((one) => tree.exists(one));
   if (start !== undefined) return `python -u ${start}`;
   return failDetection(

@@ -15,6 +15,7 @@ import {
   type BuildRequest,
   type BuildResult,
   type BuildRuntime,
+  buildSettings,
 } from "../port.ts";
 import { followJob } from "./follow-job.ts";
 import { buildLabels, type JobSettings, jobName, toJob, toOwnerPatch, toSecret } from "./job-manifest.ts";
@@ -99,10 +100,11 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
   }
 
   async function begin(request: BuildRequest): Promise<void> {
-    const { buildId, serviceId, type, limits, dockerfile, command, port, timeoutMs } = request;
+    const { buildId, serviceId, type, limits, port, timeoutMs } = request;
     const jobRequest: JobRequest = {
       ...(pathPerAccount && { accountId: request.accountId }),
-      ...{ buildId, serviceId, type, limits, dockerfile, command, port, timeoutMs },
+      ...{ buildId, serviceId, type, limits, port, timeoutMs },
+      ...buildSettings(request),
       source: await toJobSource(request),
       registry: await readTarget(),
       baseImages: options.baseImages,

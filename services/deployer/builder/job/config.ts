@@ -9,7 +9,7 @@ import {
   text,
 } from "../../../kit/process/config.ts";
 import { pullKeys } from "../../images/pulls/logins.ts";
-import { onArchitecture, type placementFields } from "../../kube/placement.ts";
+import { onArchitecture, type placementFields } from "../../kube/pods/placement.ts";
 import type { JobBuilderOptions } from "./adapter.ts";
 import type { BaseImages } from "./job-request.ts";
 

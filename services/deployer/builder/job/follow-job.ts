@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { V1Job, V1Pod } from "@kubernetes/client-node";
 import type { Kube } from "../../kube/client.ts";
-import { startInformer } from "../../kube/informer.ts";
 import { Job, Pod } from "../../kube/kinds.ts";
 import { selector } from "../../kube/names.ts";
-import { readPodLog } from "../../kube/pod-log.ts";
+import { readPodLog } from "../../kube/pods/pod-log.ts";
+import { startInformer } from "../../kube/watch/informer.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { untilAborted } from "../../shared/until-aborted.ts";
 import type { BuildRequest } from "../port.ts";

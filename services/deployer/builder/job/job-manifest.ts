@@ -8,7 +8,7 @@ import type {
 } from "@kubernetes/client-node";
 import type { Sent } from "../../kube/client.ts";
 import { labelsOf, nameOf } from "../../kube/names.ts";
-import type { Placement } from "../../kube/placement.ts";
+import type { Placement } from "../../kube/pods/placement.ts";
 import { type JobRequest, PATHS, REQUEST_VARIABLE } from "./job-request.ts";
 
 /** How builds run on a cluster. */

@@ -1,22 +1,20 @@
 import { appRepository } from "../../images/app-repositories.ts";
 import type { BuildFailureCode, BuildFailureStage } from "../build-failure.ts";
-import type { BuildRequest, BuildResult, BuildStage, GitBuildSource } from "../port.ts";
+import type { BuildRequest, BuildResult, BuildSettings, BuildStage, GitBuildSource } from "../port.ts";
 
 /** The input of a build's program, in the build's Secret: it contains a signed URL, tokens and credentials. */
-export type JobRequest = Pick<
-  BuildRequest,
-  "buildId" | "serviceId" | "type" | "limits" | "dockerfile" | "command" | "port"
-> & {
-  /** To whose path the image goes; omitted where all accounts have one. */
-  accountId?: string;
-  source: { kind: "archive"; url: string; digest?: string } | GitBuildSource;
-  /** Counts from the program's start. */
-  timeoutMs: number;
-  registry: RegistryTarget;
-  baseImages: BaseImages;
-  /** Variables that build steps see and the image does not keep. Not secret. */
-  variables: Record<string, string>;
-};
+export type JobRequest = Pick<BuildRequest, "buildId" | "serviceId" | "type" | "limits" | "port"> &
+  BuildSettings & {
+    /** To whose path the image goes; omitted where all accounts have one. */
+    accountId?: string;
+    source: { kind: "archive"; url: string; digest?: string } | GitBuildSource;
+    /** Counts from the program's start. */
+    timeoutMs: number;
+    registry: RegistryTarget;
+    baseImages: BaseImages;
+    /** Variables that build steps see and the image does not keep. Not secret. */
+    variables: Record<string, string>;
+  };
 
 export type RegistryTarget = {
   /** Where images are pushed: `host[:port]/path`. */

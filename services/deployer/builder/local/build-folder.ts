@@ -87,7 +87,7 @@ async function placeSource(
 /** Writes the manifest last: a folder that has one is a finished artifact. */
 function finishArtifact(root: string, buildId: string, plan: BuildPlan, commit: string | undefined): void {
   const { folder, manifest } = artifactFolders(root, buildId);
-  if (plan.needsStaticServer)
+  if (plan.site !== undefined)
     copyFileSync(join(import.meta.dirname, "../static-server.ts"), join(folder, STATIC_SERVER_FILE));
   const { runtime, command, path } = plan;
   const content: ArtifactManifest = {

@@ -1,5 +1,6 @@
+import { delimiter, join } from "node:path";
 import { BuildFailure, diskFull } from "../build-failure.ts";
-import { type BuildPlan, type BuildStep, partitionSteps } from "../detect/build-plan.ts";
+import { type BuildPlan, type BuildStep, partitionSteps, shownCommand } from "../detect/build-plan.ts";
 import type { BuildRequest } from "../port.ts";
 import { type CommandContext, runCommand } from "../run-command.ts";
 import type { DependencyCache } from "./dependency-cache.ts";
@@ -9,10 +10,11 @@ export async function runPlan(
   plan: BuildPlan,
   cache: DependencyCache,
   { serviceId, log }: BuildRequest,
-  context: CommandContext,
+  given: CommandContext,
   signal: AbortSignal,
 ): Promise<void> {
   const { install, compile } = partitionSteps(plan);
+  const context = withPath(given, plan.path);
   const cached = await cache.find(serviceId, plan, context, signal);
   if (cached && (await cached.restore(signal))) {
     log(`Reusing the dependencies of an earlier build: ${cached.unchanged} did not change.`);
@@ -30,8 +32,9 @@ async function runSteps(
   log: (line: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  for (const { run, failure } of steps) {
-    const command = run.join(" ");
+  for (const step of steps) {
+    const { run } = step;
+    const command = shownCommand(step);
     log(`$ ${command}`);
     let outOfSpace = false;
     const watchLine = (line: string) => {
@@ -40,14 +43,16 @@ async function runSteps(
     };
     const code = await runCommand(run, context, watchLine, signal);
     if (code === 0) continue;
-    throw outOfSpace ? diskFull() : stepFailed(command, failure, code);
+    throw outOfSpace ? diskFull() : stepFailed(step, code);
   }
 }
 
-function stepFailed(command: string, failure: BuildStep["failure"], code: number): BuildFailure {
-  return new BuildFailure(
-    "build",
-    failure,
-    `“${command}” ended with exit code ${code}; the build log says why.`,
-  );
+function stepFailed(step: BuildStep, code: number): BuildFailure {
+  const message = `“${shownCommand(step)}” ended with exit code ${code}; the build log says why.`;
+  return new BuildFailure("build", step.failure, step.message ?? message);
+}
+
+function withPath(context: CommandContext, folders: string[]): CommandContext {
+  const path = folders.map((folder) => join(context.cwd, folder));
+  return { ...context, env: { ...context.env, PATH: [...path, context.env.PATH].join(delimiter) } };
 }

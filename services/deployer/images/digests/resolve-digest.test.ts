@@ -66,9 +66,9 @@ test("a registry that wants a token gets the one of its realm, which is asked wi
   const image = `${registry.host}/shop/web:1`;
   const logins = [undefined, loginFor(registry.host)];
   expect(await resolver({ logins })(image)).toEqual({ image: `${image}@${digest}` });
-  const told = await resolver({ logins: [loginFor("elsewhere.test")] })(image);
-  expect(told).toEqual({ unknown: expect.stringContaining("401") });
-  expect(JSON.stringify(told)).not.toContain("secret");
+  const found = await resolver({ logins: [loginFor("elsewhere.test")] })(image);
+  expect(found).toEqual({ unknown: expect.stringContaining("401") });
+  expect(JSON.stringify(found)).not.toContain("secret");
 });
 
 test("a redirect is followed, and another host does not get the login", async () => {

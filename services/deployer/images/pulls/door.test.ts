@@ -43,7 +43,7 @@ describe("a login", () => {
     for (const path of own) expect(await outcome(() => door.ask(path, "nodes"))).toBe("403 DENIED");
   });
 
-  test("is asked for, and what the registry is told has nothing of it", async () => {
+  test("is required, and nothing of it reaches the registry", async () => {
     for (const path of ["/v2/", "/v2", own[0]!, "/v2/_catalog", "/"]) {
       const { status, headers, text } = await door.ask(path);
       expect([status, headers["www-authenticate"]]).toEqual([401, 'Basic realm="berth"']);

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 
-/** What a registry says to whom it refuses. */
+/** The body of a registry's refusals. */
 export type Refusal = { status: number; code: string; message: string; headers?: Record<string, string> };
 
 export const JSON_TYPE = { "content-type": "application/json; charset=utf-8" };

@@ -8,7 +8,7 @@ import { Deployment, HTTPRoute, Ingress, Namespace, Pod, Secret, Service } from 
 import { namespaceOf } from "../../kube/names.ts";
 import type { Release } from "../port.ts";
 import { createEnvironments } from "./namespace/namespaces.ts";
-import { contains } from "./observe/drift.ts";
+import { contains } from "./observe/drift/drift.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
 import { readState, withAnnotations } from "./release/release-annotations.ts";
 import { createKubernetesRuntime } from "./runtime.ts";
@@ -58,8 +58,8 @@ test("apps reach their neighbours by name, and the internet but for closed ports
   const [yes, no] = ["reached", "not reached"];
   // 587 is closed but for the plan of this environment's account. That names are found shows that DNS is asked.
   const wanted = JSON.stringify([yes, yes, no, no, no, yes, no, yes, no]);
-  await eventually("the walls stand", async () => {
-    // As a process has it that watches nothing, because another one was elected.
+  await eventually("the limits are applied", async () => {
+    // As in a process that watches nothing because another one is the leader.
     const { lines } = await createKubernetesRuntime(
       cluster.options,
       createEnvironments(cluster.options),
@@ -117,7 +117,7 @@ test("a release's variables are in a Secret of its environment alone, and the on
   await statusOf(cluster.runtime, one.serviceId, (now) => isRunning(now) && now.version === 2);
 });
 
-test("an image that no registry has is told, and the release before it serves", async () => {
+test("an image that no registry has is reported, and the release before it serves", async () => {
   const one = make(answeringApp, { environmentId: "env_5" });
   await run(one);
   const missing = one.artifact.replace(/:[^:/]+$/, ":never-pushed");
@@ -128,7 +128,7 @@ test("an image that no registry has is told, and the release before it serves", 
   expect((await cluster.fetch(seen.url!, "/")).body).toBe("one");
 });
 
-test("what somebody removes or changes is told as drift, and an apply puts it right", async () => {
+test("what somebody removes or changes is reported as drift, and an apply restores it", async () => {
   const one = make(answeringApp, { environmentId: "env_6", env: { GREETING: "hello" } });
   const first = await run(one);
   const namespace = namespaceFor("env_6");

@@ -1,8 +1,8 @@
 import type { V1NetworkPolicyPeer } from "@kubernetes/client-node";
 import type { Kube } from "../../kube/client.ts";
 import type { GatewayRef } from "../../kube/kinds.ts";
-import type { Placement } from "../../kube/placement.ts";
-import type { WatchScope } from "../../kube/watches.ts";
+import type { Placement } from "../../kube/pods/placement.ts";
+import type { WatchScope } from "../../kube/watch/watches.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { EnvironmentPlans } from "../../terms/environment-plan.ts";
 import type { LokiOptions } from "./logs/loki.ts";
@@ -13,7 +13,7 @@ export type KubernetesRuntimeOptions = {
   log: Logger;
   /** An environment's namespace is `<prefix>-<environment id>`. */
   namespacePrefix: string;
-  /** How it learns what runs: it has the right to watch the whole cluster, or only the namespaces of environments. */
+  /** Which watches it has the right to: of the whole cluster, or only of the namespaces of environments. */
   watch: WatchScope;
   /** Namespace of this installation in which host names are claimed. */
   claimsNamespace: string;
@@ -43,7 +43,7 @@ export type AppOptions = {
   scheme: "http" | "https";
   /** Omitted where it is the scheme's default. */
   port?: number;
-  /** How long a terminating replica goes on serving, until no more requests reach it. */
+  /** How long a terminating replica still serves, until no more requests reach it. */
   drainSeconds: number;
   /** From SIGTERM to SIGKILL. */
   graceSeconds: number;

@@ -3,15 +3,16 @@ import type { V1Deployment } from "@kubernetes/client-node";
 import type { Loop } from "../../../kit/tasks/loop.ts";
 import { startTask } from "../../../kit/tasks/task.ts";
 import { isStatus } from "../../kube/client.ts";
-import { createSlots } from "../../kube/slots.ts";
-import { takeBreaths } from "../../shared/take-breaths.ts";
+import { createSemaphore } from "../../kube/semaphore.ts";
+import { createYielder } from "../../shared/yielder.ts";
 import { COMPARE, FOLLOW_PLANS } from "../../tasks.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";
 import { createLogs } from "./logs/logs.ts";
-import { type Environments, TURNS } from "./namespace/namespaces.ts";
-import { createDriftMonitor } from "./observe/drift-monitor.ts";
+import type { Environments } from "./namespace/namespaces.ts";
+import { TURNS } from "./namespace/needs-apply.ts";
+import { createDriftMonitor } from "./observe/drift/drift-monitor.ts";
 import { createCache } from "./observe/informer-cache.ts";
-import { createStatusReader } from "./observe/status-reader.ts";
+import { createStatusReader } from "./observe/status/status-reader.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
 import { createReleaseApplier } from "./release/apply-release.ts";
 import { createHostClaims } from "./release/host-claims.ts";
@@ -29,7 +30,7 @@ export type KubernetesRuntime = Runtime & {
 
 /** Changes of one service within this time are reported together. */
 const GATHER_MS = 25;
-/** What a status is made of is ten times as large: with all at once, many services would need much memory. */
+/** A status is read from ten times as much data: with all at once, many services would need much memory. */
 const STATUSES_AT_ONCE = 20;
 
 /**
@@ -53,17 +54,17 @@ export function createKubernetesRuntime(
   const scheduled = new Map<string, NodeJS.Timeout>();
   /** The services whose status may have changed since it was reported. */
   const stale = new Set<string>();
-  /** The services of which something changed since the start. What was so before is found by comparing all at once. */
-  const news = new Set<string>();
+  /** The services that changed since the start. Earlier changes are found by comparing all at once. */
+  const changedSinceStart = new Set<string>();
   let started = false;
-  const inTurn = createSlots(STATUSES_AT_ONCE);
-  const breathe = takeBreaths();
+  const inTurn = createSemaphore(STATUSES_AT_ONCE);
+  const yieldNow = createYielder();
   let tasks: Loop[] = [];
   const stopping = new AbortController();
 
   function scheduleReport(serviceId: string, inMs: number): void {
     stale.add(serviceId);
-    if (started) news.add(serviceId);
+    if (started) changedSinceStart.add(serviceId);
     if (scheduled.has(serviceId) || stopping.signal.aborted) return;
     const timer = setTimeout(() => {
       scheduled.delete(serviceId);
@@ -72,7 +73,7 @@ export function createKubernetesRuntime(
     scheduled.set(serviceId, timer.unref());
   }
 
-  /** Returns the status that was reported last where it holds until the cluster tells of a change: all replicas run. */
+  /** Returns the last reported status where only a change in the cluster can alter it: all replicas run. */
   function settled(serviceId: string): RuntimeStatus | undefined {
     const status = reported.get(serviceId);
     if (status?.state !== "running" || stale.has(serviceId)) return undefined;
@@ -81,14 +82,14 @@ export function createKubernetesRuntime(
 
   function readInTurn(serviceId: string): ReturnType<typeof statuses.cached> {
     return inTurn(async () => {
-      await breathe();
+      await yieldNow();
       return statuses.cached(serviceId);
     });
   }
 
   /** Passes the status of a service to the listeners if it differs from the one reported last. */
   async function report(serviceId: string): Promise<void> {
-    const isNews = news.delete(serviceId);
+    const changed = changedSinceStart.delete(serviceId);
     const current = await readInTurn(serviceId);
     if (!scheduled.has(serviceId)) stale.delete(serviceId);
     if (!current) {
@@ -99,10 +100,10 @@ export function createKubernetesRuntime(
     if (changesIn !== undefined) scheduleReport(serviceId, Math.max(GATHER_MS, changesIn + GATHER_MS));
     if (stopping.signal.aborted || isDeepStrictEqual(status, reported.get(serviceId))) return;
     reported.set(serviceId, status);
-    if (isNews) for (const listener of listeners) listener(status);
+    if (changed) for (const listener of listeners) listener(status);
   }
 
-  /** None of an account's namespaces has its turn at the start, which is busy enough. */
+  /** Undefined at first: a start is busy enough without a turn. */
   let turn: number | undefined;
   async function followPlans(): Promise<void> {
     await environments.reapply(turn);

@@ -12,7 +12,7 @@ import { readRun } from "../../../../test/support/cluster-run.ts";
 import { connectKube, isStatus, type Kube } from "../../kube/client.ts";
 import { Namespace } from "../../kube/kinds.ts";
 import { managed, selector } from "../../kube/names.ts";
-import { readPodLog } from "../../kube/pod-log.ts";
+import { readPodLog } from "../../kube/pods/pod-log.ts";
 import { imageArtifact } from "../../terms/artifact.ts";
 import { createEnvironments } from "./namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
@@ -186,7 +186,7 @@ async function giveRights(run: Run, prefix: string, home: string) {
   };
 }
 
-/** Whether the cluster has turned on what tells stdout and stderr apart: the API refuses to be asked otherwise. */
+/** Whether the cluster can distinguish stdout and stderr: otherwise its API refuses such a request. */
 async function splitsStreams(kube: Kube, namespace: string): Promise<boolean> {
   const log = readPodLog(kube, { namespace, name: "none" }, { container: "app", stream: "Stderr" });
   return log.next().then(

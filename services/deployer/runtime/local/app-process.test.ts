@@ -72,7 +72,7 @@ describe("an app on this machine", () => {
     await runtime.apply(one);
     const status = await statusOf(runtime, one.serviceId, (now) => now.state !== "starting");
     expect(status).toMatchObject({ state: "degraded", reason: "rollout_deadline_exceeded" });
-    expect(status.message).toContain("GET /up on PORT was not answered");
+    expect(status.message).toMatch(/GET \/up on PORT \(\d+\) was not answered/);
   });
 
   test.each([undefined, "/up"])(

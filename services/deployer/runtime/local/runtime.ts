@@ -10,12 +10,17 @@ import { imageRef } from "../../terms/artifact.ts";
 import { RuntimeRefusal } from "../../terms/runtime-refusal.ts";
 import { chooseLabel } from "../host-label.ts";
 import type { Release, Runtime, RuntimeStatus } from "../port.ts";
+import { SLOW_START_MS } from "../status-messages.ts";
 import { directoryBuildId, readManifest } from "./artifact.ts";
 import { lockFolder, unlockFolder } from "./folder-lock.ts";
 import type { Router } from "./routing/router.ts";
-import { listServiceFolders, readServiceRecord, type ServiceRecord } from "./service/service-record.ts";
+import {
+  listServiceFolders,
+  readServiceRecord,
+  type ServiceRecord,
+} from "./service/record/service-record.ts";
+import { createSealer } from "./service/record/state-seal.ts";
 import { type LocalTimes, openService, type Service, type ServiceContext } from "./service/service-runner.ts";
-import { createSealer } from "./service/state-seal.ts";
 
 export type LocalRuntimeOptions = {
   /** Holds all of its state. */
@@ -44,6 +49,7 @@ const DEFAULT_TIMES: LocalTimes = {
   longestPauseMs: 60_000,
   stableMs: 30_000,
   graceMs: 10_000,
+  slowMs: SLOW_START_MS,
   probeMs: 10_000,
   crashLoopAfter: 3,
   rolloutDeadlineMs: 300_000,

@@ -235,7 +235,7 @@ describe("the disk store", () => {
       expect(filesIn(folder)).toEqual([]);
     });
 
-    test("they hold no more than their share of URL, account and store, and who waits is told when to come again", async () => {
+    test("they hold no more than their share of URL, account and store, and a refused client learns when to retry", async () => {
       const { store, folder } = await open({ limits: { perUrl: 1, perOwner: 2, atOnce: 3 } });
       const urlOf = async (key: string, owner: string) =>
         (await store.presignPut(key, { ...terms, owner })).url;

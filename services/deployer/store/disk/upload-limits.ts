@@ -22,7 +22,7 @@ export const defaultUploadLimits: UploadLimits = {
   totalMs: 900_000,
 };
 
-/** An upload was too slow. `message` tells the client the required speed. */
+/** An upload was too slow. `message` names the required speed. */
 export class TooSlow extends Error {}
 
 /**

@@ -4,8 +4,8 @@ import { afterAll, beforeAll } from "vitest";
 import { identityProviderContract } from "../../../../test/contracts/ports/identity-provider/contract.ts";
 import { createLog } from "../../../kit/log.ts";
 import { testKeys } from "../../../kit/testing/testing.ts";
+import { grantEndedAtProvider } from "../../grants/lifecycle.ts";
 import { startIdentity, type TestIdentity } from "../../testing.ts";
-import { revokedAtProvider } from "../grants.ts";
 import { createEmbedded, type EmbeddedProvider } from "./adapter.ts";
 
 let identity: TestIdentity;
@@ -28,7 +28,7 @@ identityProviderContract("embedded", async ({ accessTokenSeconds }) => {
     log: createLog("identity", "silent"),
     secrets: testKeys,
     now: Date.now,
-    grantEnded: revokedAtProvider({ pool, now: Date.now }),
+    onGrantEnded: grantEndedAtProvider({ pool, now: Date.now }),
   });
   const close = async () => {
     server.closeAllConnections();

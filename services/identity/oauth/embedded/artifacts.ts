@@ -1,43 +1,53 @@
 import { createHash } from "node:crypto";
 import Provider, { type Adapter, type AdapterPayload, errors } from "oidc-provider";
 import { open, seal } from "../../../kit/aead.ts";
-import { execute, one, type Pool } from "../../../kit/postgres/db.ts";
-import { GRANT_SECONDS, type GrantEnd } from "../grants.ts";
+import { type Db, execute, one, type Pool } from "../../../kit/postgres/db.ts";
+import { GRANT_SECONDS, type GrantEnd } from "../../grants/lifecycle.ts";
+import { builtInClient } from "../registration/built-in.ts";
 import {
   type ClientDocuments,
   DocumentRefused,
   isDocumentUrl,
 } from "../registration/documents/client-documents.ts";
 import { findClient } from "../registration/sql.ts";
+import { deviceCodes } from "./device-codes.ts";
 
-/** For how long a refresh token that was exchanged works again: clients refresh from several processes at once. */
+/** How long a used refresh token keeps working: clients refresh from several processes at once. */
 const REFRESH_GRACE_MS = 30_000;
 
 export type ArtifactOptions = {
   pool: Pool;
   now: () => number;
-  /** Records that the provider ended a grant. */
-  grantEnded: (grantId: string, end: GrantEnd) => Promise<void>;
-  /** Clients that documents describe, if they are let in. */
+  /** The keys of the installation, the current one first. */
+  secrets: Buffer[];
+  /** The public origin: the issuer of all tokens. */
+  origin: string;
+  /** The audience of tokens for the API: its base URL. */
+  resource: string;
+  /** Called when the provider ends a grant. */
+  onGrantEnded: (grantId: string, end: GrantEnd) => Promise<void>;
+  /** Clients described by documents, if the installation accepts them. */
   documents?: ClientDocuments | undefined;
 };
 
 type Row = { sealed: Buffer; consumedAtMs: number | null };
 
-/** The storage of one of the provider's models, in the table oauth_artifacts; clients have their own table. */
+/** Stores one of the provider's models in the table oauth_artifacts; clients and devices have tables of their own. */
 export function artifacts(options: ArtifactOptions, model: string): Adapter {
-  const { pool, now, grantEnded } = options;
+  const { pool, now, onGrantEnded } = options;
   if (model === "Client") return clients(options);
+  const endGrant = async (grantId: string) => {
+    await onGrantEnded(grantId, endOf("reuse"));
+    await deleteArtifactsOf(pool, [grantId]);
+  };
+  if (model === "DeviceCode") return deviceCodes({ ...options, endGrant });
   const hashOf = (id: string) => createHash("sha256").update(`${model}|${id}`).digest();
   const keyOf = (id: string) => createHash("sha256").update(`seal|${model}|${id}`).digest();
 
-  /** Ends the grant of something that was used twice. */
-  async function endGrantOf(hash: Buffer): Promise<void> {
+  async function findGrantOf(hash: Buffer): Promise<string | undefined> {
     const text = `select grant_id as "grantId" from oauth_artifacts where hash = $1`;
     const found = await one<{ grantId: string | null }>(pool, "oauth_artifact_grant", text, [hash]);
-    if (!found?.grantId) return;
-    await grantEnded(found.grantId, endOf("reuse"));
-    await deleteArtifactsOf(pool, [found.grantId]);
+    return found?.grantId ?? undefined;
   }
 
   return {
@@ -74,34 +84,46 @@ export function artifacts(options: ArtifactOptions, model: string): Adapter {
       const hash = hashOf(id);
       const text = "update oauth_artifacts set consumed_at = $2 where hash = $1 and consumed_at is null";
       const taken = await execute(pool, "oauth_artifact_consume", text, [hash, new Date(now())]);
-      // Somebody else was first: a code works once, a refresh token again for a while.
+      // It was consumed before: a code works once, a refresh token again within the grace period.
       if (taken === 1 || model === "RefreshToken") return;
-      await endGrantOf(hash);
+      const grantId = await findGrantOf(hash);
+      if (grantId !== undefined) await endGrant(grantId);
       throw new errors.InvalidGrant("already consumed");
     },
     async destroy(id) {
-      // A code or refresh token that was used twice, or a client that revoked its token: access tokens end as well.
-      if (model === "Grant") await grantEnded(id, endOf());
+      const hash = hashOf(id);
+      // A code or refresh token was used twice, or the client revoked its token: access tokens end as well. They end
+      // before the token is gone: a revocation that breaks off finds it again.
+      const grantId = model === "Grant" ? id : model === "RefreshToken" ? await findGrantOf(hash) : undefined;
+      if (grantId !== undefined) await onGrantEnded(grantId, endOf());
       const text = "delete from oauth_artifacts where hash = $1";
-      await execute(pool, "oauth_artifact_delete", text, [hashOf(id)]);
+      await execute(pool, "oauth_artifact_delete", text, [hash]);
     },
     async revokeByGrantId(grantId) {
+      await onGrantEnded(grantId, endOf());
       const text = "delete from oauth_artifacts where grant_id = $1 and model = $2";
       await execute(pool, "oauth_artifact_revoke", text, [grantId, model]);
     },
-    // Nothing is bound to the provider's sessions, and there are no device codes.
+    // Berth does not look up the provider's sessions, and finds devices itself.
     findByUid: async () => undefined,
     findByUserCode: async () => undefined,
   };
 }
 
-/** Deletes what was issued for grants, so that nothing more is. */
+/** Deletes everything issued for grants, so that no new token can be obtained. */
 export function deleteArtifactsOf(pool: Pool, grantIds: string[]): Promise<number> {
   const text = "delete from oauth_artifacts where grant_id = any($1)";
   return execute(pool, "oauth_artifacts_of_grants_delete", text, [grantIds]);
 }
 
-// Why the grant ends, by the request that the provider is answering.
+/** Deletes up to `limit` artifacts that have expired. Returns how many. */
+export function deleteExpiredArtifacts(db: Db, now: Date, limit: number): Promise<number> {
+  const text = `delete from oauth_artifacts where hash in (select hash from oauth_artifacts
+    where expires_at < $1 order by expires_at limit $2 for update skip locked)`;
+  return execute(db, "oauth_artifacts_sweep", text, [now, limit]);
+}
+
+// Returns why the grant ends, judged by the request that the provider is answering.
 function endOf(by?: GrantEnd["by"]): GrantEnd {
   const ctx = Provider.ctx;
   const header = (name: string) => String(ctx?.req.headers[name] ?? "");
@@ -120,11 +142,13 @@ function clients({ pool, documents }: ArtifactOptions): Adapter {
     async find(id) {
       const client = isDocumentUrl(id)
         ? await documents?.find(id).catch(asInvalidClient)
-        : await findClient(pool, id);
-      // The rest is not the provider's: scopes are those of the resource, contacts may be anything.
+        : (builtInClient(id) ?? (await findClient(pool, id)));
+      // The provider validates the rest by other rules: scopes are those of the resource, contacts may be anything.
       return (
         client &&
-        Object.fromEntries(KNOWN.filter((name) => name in client).map((name) => [name, client[name]]))
+        Object.fromEntries(
+          PROVIDER_MEMBERS.filter((name) => name in client).map((name) => [name, client[name]]),
+        )
       );
     },
     upsert: never,
@@ -136,8 +160,8 @@ function clients({ pool, documents }: ArtifactOptions): Adapter {
   };
 }
 
-/** What the provider knows of a client. */
-const KNOWN = [
+/** The members of a client's metadata that are passed to the provider. */
+const PROVIDER_MEMBERS = [
   ...["client_id", "client_id_issued_at", "client_name", "client_uri", "logo_uri", "redirect_uris"],
   ...["grant_types", "response_types", "token_endpoint_auth_method", "application_type"],
 ];

@@ -90,7 +90,7 @@ test("a key signs for 90 days, its successor is published a day before, and it s
   expect(await at(91)).toEqual([second]);
 });
 
-test("keys are read through every change of INTERNAL_KEYS, and after it need the new one alone", async () => {
+test("keys stay readable through every rotation of INTERNAL_KEYS, and afterwards need only the new one", async () => {
   const [old, next] = [secret(), secret()];
   const made = await loadKeys(pool, [old], START);
   expect(await loadKeys(pool, [old, next], START)).toEqual(made);
@@ -98,7 +98,7 @@ test("keys are read through every change of INTERNAL_KEYS, and after it need the
   expect(await loadKeys(pool, [next], START)).toEqual(made);
 });
 
-test("a key that was sealed with another one is named, and what to do about it", async () => {
+test("a key that was sealed with an unknown secret is named, with what to do about it", async () => {
   const [{ kid }] = (await loadKeys(pool, [secret()], START)) as [{ kid: string }];
   const sentence = `The key ${kid}, which signs tokens of OAuth clients, opens with none of INTERNAL_KEYS: add the one that it was sealed with`;
   await expect(loadKeys(pool, [secret(), secret()], START)).rejects.toThrow(sentence);

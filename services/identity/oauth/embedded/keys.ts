@@ -5,7 +5,7 @@ import { newId } from "../../../kit/ids.ts";
 import { execute, many, type Pool, transaction } from "../../../kit/postgres/db.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
-/** A key signs for this long, its successor is published a day before, and it stays published for a day after. */
+/** How long a key signs. Its successor is published a day earlier, and the key itself a day longer. */
 const SIGNS_MS = 90 * DAY_MS;
 const LEAD_MS = DAY_MS;
 
@@ -13,8 +13,8 @@ export type SigningKey = JWK & { kid: string };
 type Row = { id: string; sealed: Buffer; createdAtMs: number };
 
 /**
- * Returns which of the keys (oldest first) signs at a time, whether a new one is due, and which are not published any
- * more. The first of all signs at once, every other one when verifiers have had a day to learn of it.
+ * Returns which of the keys (oldest first) signs at a time, whether a new one is due, and which are no longer published.
+ * The very first key signs immediately, every other once it has been published for a day.
  */
 export function scheduleOf<Key extends { createdAtMs: number }>(keys: Key[], now: number) {
   const first = keys[0];
@@ -28,9 +28,9 @@ export function scheduleOf<Key extends { createdAtMs: number }>(keys: Key[], now
 }
 
 /**
- * Returns the private keys of the installation, that which signs first. Makes and deletes them as they become due;
- * replicas that do it at once do it one after the other. Throws when a key was sealed under a key that is not among
- * `secrets`; what was not sealed under their first is sealed anew.
+ * Returns the private keys of the installation, the signing one first. Creates and deletes keys as they become due;
+ * concurrent replicas do so one after the other. Throws when a key was sealed under a secret that is not in `secrets`;
+ * keys that are not sealed under the first secret are sealed again.
  */
 export async function loadKeys(pool: Pool, secrets: Buffer[], now: number): Promise<SigningKey[]> {
   const stored = await listKeys(pool);

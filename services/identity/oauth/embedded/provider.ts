@@ -1,37 +1,36 @@
 import Provider, { type Configuration, errors } from "oidc-provider";
 import type { Logger } from "../../../kit/log.ts";
 import { capped } from "../../../kit/rpc/caller-token.ts";
-import { GRANT_SECONDS, REFRESH_SECONDS } from "../grants.ts";
+import { GRANT_SECONDS, REFRESH_SECONDS } from "../../grants/lifecycle.ts";
+import { findLiveGrant, recordUse } from "../../grants/sql.ts";
+import { POLL_SECONDS } from "../devices/sql.ts";
+import { CHARSET, MASK } from "../devices/user-codes.ts";
 import { countTokenRequests } from "../metrics.ts";
-import { OFFLINE, READ, sameResource, WRITE } from "../scopes.ts";
-import { findLiveGrant, noteUse } from "../sql.ts";
+import { DEVICE_GRANT, findResource, OFFLINE, READ, sameResource, toolsOf, WRITE } from "../scopes.ts";
 import { type ArtifactOptions, artifacts } from "./artifacts.ts";
+import { DEVICE_CODE_SECONDS } from "./device-codes.ts";
 import { cookieKeys, type SigningKey } from "./keys.ts";
-import { ASKED, aroundRequests, COOKIES, toErrorPage } from "./requests.ts";
+import { COOKIES, DEVICE_AUTHORIZATION, ORIGINAL_REQUEST, toErrorPage, wrapRequests } from "./requests.ts";
 
 const CHALLENGE_SECONDS = 600;
 const CODE_SECONDS = 60;
 
 export type EmbeddedOptions = ArtifactOptions & {
   log: Logger;
-  secrets: Buffer[];
-  /** The public origin: the issuer of all tokens. */
-  origin: string;
-  /** What tokens are for: the base URL of the API. */
-  resource: string;
   accessTokenSeconds: number;
 };
 
 /**
- * The embedded authorization server: oidc-provider, set so that every authorization brings a login challenge and a
- * consent challenge, as Ory Hydra does. Its state is in the database, so that any replica goes on for any other.
+ * The embedded authorization server: oidc-provider, configured so that every authorization leads to a login challenge
+ * and a consent challenge, like Ory Hydra. Its state is in the database, so that replicas are interchangeable.
  */
 export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Provider {
   const { pool, now, origin, resource } = options;
   const provider = new Provider(origin, configurationOf(options, keys));
   provider.proxy = true;
-  aroundRequests(provider, options);
+  wrapRequests(provider, options);
   countTokenRequests(provider);
+  answerDevices(provider);
   return provider;
 
   function configurationOf(
@@ -50,6 +49,8 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
         token: "/oauth2/token",
         revocation: "/oauth2/revoke",
         jwks: "/.well-known/jwks.json",
+        device_authorization: DEVICE_AUTHORIZATION,
+        code_verification: "/device",
       },
       scopes: [OFFLINE],
       responseTypes: ["code"],
@@ -61,8 +62,8 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
       },
       clientAuthMethods: ["none"],
       enabledJWA: { idTokenSigningAlgValues: ["ES256"] },
-      extraParams: [ASKED],
-      // Which origins may call is decided by the gateway.
+      extraParams: [ORIGINAL_REQUEST],
+      // The gateway decides which origins may call.
       clientBasedCORS: () => true,
       pkce: { required: () => true },
       features: {
@@ -73,17 +74,27 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
           enabled: true,
           allowedPolicy: (_ctx, client, token) => token.clientId === client.clientId,
         },
+        // Users decide at /device, a page of the gateway; the provider's own pages are not served.
+        deviceFlow: {
+          enabled: true,
+          charset: CHARSET,
+          mask: MASK,
+          deviceInfo: (ctx) => ({ ip: ctx.get("x-forwarded-for") }),
+        },
         dPoP: { enabled: false },
         pushedAuthorizationRequests: { enabled: false },
         resourceIndicators: {
           enabled: true,
-          defaultResource: () => resource,
+          // Of several that were granted, the API includes the tools.
+          defaultResource: (_ctx, _client, oneOf) =>
+            oneOf && !oneOf.some((each) => sameResource(each, resource)) ? toolsOf(options) : resource,
           useGrantedResource: () => true,
           getResourceServerInfo: (_ctx, indicator) => {
-            if (!sameResource(indicator, resource)) throw new errors.InvalidTarget();
+            const audience = findResource(indicator, options);
+            if (!audience) throw new errors.InvalidTarget();
             return {
               scope: `${READ} ${WRITE}`,
-              audience: resource,
+              audience,
               accessTokenTTL: accessTokenSeconds,
               accessTokenFormat: "jwt",
               jwt: { sign: { alg: "ES256" } },
@@ -92,7 +103,7 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
         },
       },
       interactions: { url: (_ctx, { uid, prompt }) => pageOf(prompt.name, uid) },
-      // What was granted before never counts: every authorization is consented to anew.
+      // Earlier grants are ignored: every authorization needs a new consent.
       loadExistingGrant: async (ctx) => {
         const { grantId } = ctx.oidc.result?.consent ?? {};
         return grantId === undefined ? undefined : ctx.oidc.provider.Grant.find(grantId);
@@ -103,21 +114,22 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
       ttl: {
         AccessToken: accessTokenSeconds,
         AuthorizationCode: CODE_SECONDS,
+        DeviceCode: DEVICE_CODE_SECONDS,
         Grant: GRANT_SECONDS,
         IdToken: accessTokenSeconds,
         Interaction: CHALLENGE_SECONDS,
         RefreshToken: REFRESH_SECONDS,
         Session: 900,
       },
-      // The page is the gateway's, where browsers see the rest too.
+      // The gateway serves the error page, as it does all pages.
       renderError: (ctx, out) => toErrorPage(ctx, origin, out),
       findAccount: (_ctx, sub) => ({ accountId: sub, claims: () => ({ sub }) }),
       extraTokenClaims: async (_ctx, token) => {
         const id = "grantId" in token ? token.grantId : undefined;
         const grant = id === undefined ? undefined : await findLiveGrant(pool, id, new Date(now()));
         if (!grant?.membership) throw new errors.InvalidGrant("the grant was revoked");
-        await noteUse(pool, grant.id, new Date(now()));
-        // As now: the user's role may be lower than when the grant was given.
+        await recordUse(pool, grant.id, new Date(now()));
+        // The current role: it may be lower than when the grant was given.
         const role = capped(grant.role, grant.membership);
         return { account_id: grant.accountId, role, grant_id: grant.id };
       },
@@ -128,4 +140,17 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
     const page = prompt === "login" ? "login?login_challenge" : "consent?consent_challenge";
     return `${origin}/oauth/${page}=${uid}`;
   }
+}
+
+/** Completes what the provider answers to requests of devices, as RFC 8628 and RFC 6749, section 5.2, have it. */
+function answerDevices(provider: Provider): void {
+  provider.on("device_authorization.success", (_ctx, body) => {
+    body.interval = POLL_SECONDS;
+  });
+  provider.on("device_authorization.error", (ctx, error) => {
+    const { client } = ctx.oidc;
+    if (client?.grantTypeAllowed(DEVICE_GRANT) !== false || error.error !== "invalid_request") return;
+    const error_description = `The client has not registered the grant type ${DEVICE_GRANT}`;
+    ctx.body = { error: "unauthorized_client", error_description };
+  });
 }

@@ -1,29 +1,30 @@
 import type { Context, Next } from "koa";
 import type Provider from "oidc-provider";
 import { hashToken } from "../../../kit/bearer-token.ts";
+import { isTransient } from "../../../kit/failures.ts";
 import type { Logger } from "../../../kit/log.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";
-import { isTransient } from "../../../kit/rpc/errors.ts";
-import { READ, sameResource } from "../scopes.ts";
+import { findSpellings, READ, type Resources } from "../scopes.ts";
 import { isVerifier } from "../sql.ts";
 
 export const COOKIES = { session: "berth_oauth", interaction: "berth_interaction", resume: "berth_resume" };
 
-/** Parameter with what the client itself asked for, as JSON, beside scope and resource as they were completed. */
-export const ASKED = "berth_asked";
-export type Asked = { scope: string[]; resource: string[] };
+/** Parameter with the scope and resource as the client sent them, as JSON, beside the completed ones. */
+export const ORIGINAL_REQUEST = "berth_asked";
+export type OriginalRequest = { scope: string[]; resource: string[] };
 
 const AUTHORIZE = "/oauth2/auth";
 const RESUME = /^\/oauth2\/auth\/([\w-]+)$/;
-const OTHERS = ["/oauth2/token", "/oauth2/revoke", "/.well-known/jwks.json"];
+export const DEVICE_AUTHORIZATION = "/oauth2/device_authorization";
+const OTHERS = ["/oauth2/token", "/oauth2/revoke", "/.well-known/jwks.json", DEVICE_AUTHORIZATION];
 
-/** Whether the provider answers this path. It is compared exactly: the provider's router also takes other spellings. */
+/** Whether the provider serves this path. Compared exactly: the provider's router also accepts other spellings. */
 export function isProtocolPath(path: string): boolean {
   return path === AUTHORIZE || RESUME.test(path) || OTHERS.includes(path);
 }
 
-/** What happens to a request before and after the provider answers it. */
-export function aroundRequests(
+/** Registers what happens to a request before and after the provider answers it. */
+export function wrapRequests(
   provider: Provider,
   options: { pool: Pool; log: Logger; origin: string; resource: string },
 ) {
@@ -31,11 +32,11 @@ export function aroundRequests(
   const { host, protocol } = new URL(origin);
   const failures = new WeakMap<object, unknown>();
   provider.on("server_error", (ctx, error) => failures.set(ctx.req, error));
-  // Else Koa writes errors to the console.
+  // Otherwise Koa writes errors to the console.
   provider.silent = true;
 
   provider.use(async (ctx, next) => {
-    // URLs are made from these headers, which clients choose.
+    // The provider builds URLs from these headers, which clients could forge.
     ctx.req.headers.host = host;
     ctx.req.headers["x-forwarded-host"] = host;
     ctx.req.headers["x-forwarded-proto"] = protocol.slice(0, -1);
@@ -52,18 +53,18 @@ export function aroundRequests(
 
   async function answer(ctx: Context, next: Next): Promise<unknown> {
     const uid = RESUME.exec(ctx.path)?.[1];
-    if (ctx.path === AUTHORIZE) beginAnew(ctx, resource);
+    if (ctx.path === AUTHORIZE) startOver(ctx, { origin, resource });
     if (uid === undefined) return next();
     if (!(await belongsToBrowser(pool, ctx, uid)))
       return toErrorPage(ctx, origin, {
         error: "invalid_request",
         error_description: "This step is over, or was begun in another browser",
       });
-    await forgetOtherUser(provider, ctx, uid);
+    await dropOtherUsersSession(provider, ctx, uid);
     return next();
   }
 
-  /** Answers a request that failed: 503 where it may be repeated. */
+  /** Answers a request that failed: 503 if it may be retried. */
   function fail(ctx: Context, failure: unknown): void {
     const out = isTransient(failure)
       ? { error: "temporarily_unavailable", error_description: "Try again in a moment" }
@@ -78,7 +79,7 @@ export function aroundRequests(
   }
 }
 
-/** Sends the browser to the page of the gateway that shows errors. */
+/** Redirects the browser to the gateway's error page. */
 export function toErrorPage(
   ctx: Context,
   origin: string,
@@ -88,46 +89,40 @@ export function toErrorPage(
 }
 
 /**
- * A step goes on only in the browser that began it and was handed the verifier of the decision: else somebody could take
- * over what another approved. The provider goes on with the step that the cookie names, not with that of the path.
+ * A step continues only in the browser that started it and received the verifier of the decision: otherwise an attacker
+ * could take over what another user approved. The provider continues the step named by the cookie, not by the path.
  */
 async function belongsToBrowser(pool: Pool, ctx: Context, uid: string): Promise<boolean> {
   if (ctx.cookies.get(COOKIES.resume, { signed: true }) !== uid) return false;
   return isVerifier(pool, hashToken(uid), hashToken(String(ctx.query.verifier ?? "")));
 }
 
-/** Every authorization asks anew: no session of the provider's counts. Scope and resource are completed. */
-function beginAnew(ctx: Context, resource: string): void {
+/** Every authorization starts from scratch: the provider's session is ignored. Completes scope and resource. */
+function startOver(ctx: Context, own: Resources): void {
   dropCookie(ctx, COOKIES.session);
   const { scope, ...query } = ctx.query;
-  // For the other modes the provider has pages of its own; one that it does not know it refuses in the query.
+  // For other modes the provider has pages of its own; an unknown mode it refuses in the query.
   if (query.response_mode && query.response_mode !== "query") query.response_mode = "unsupported";
-  const asked: Asked = {
+  const original: OriginalRequest = {
     scope: String(scope ?? "")
       .split(" ")
       .filter(Boolean),
     resource: [query.resource ?? []].flat(),
   };
-  // Reading is what every role may do: without it a reader's consent to an editor's scope would be an empty one. A scope
+  // Every role may read: without that scope, a reader's consent to an editor's scope would be empty. A scope parameter
   // that was sent twice is left for the provider to refuse.
-  const completed = asked.scope.includes(READ) ? asked.scope : [...asked.scope, READ];
+  const completed = original.scope.includes(READ) ? original.scope : [...original.scope, READ];
   ctx.query = {
     ...query,
-    [ASKED]: JSON.stringify(asked),
+    [ORIGINAL_REQUEST]: JSON.stringify(original),
     scope: Array.isArray(scope) ? scope : completed.join(" "),
-    resource: spellings(asked.resource, resource),
+    // In all spellings, as the client may use another one for its token. What is unknown is the provider's to refuse.
+    resource: findSpellings(original.resource, own) ?? original.resource,
   };
 }
 
-/** The resource in both spellings, so that the client may use another one for its token; unknown ones as they are. */
-function spellings(asked: string[], resource: string): string[] {
-  if (!asked.every((each) => sameResource(each, resource))) return asked;
-  const plain = resource.replace(/\/$/, "");
-  return [...new Set([resource, plain, `${plain}/`])];
-}
-
-/** A second user in the same browser: the session of the first is not asked to sign out, but forgotten. */
-async function forgetOtherUser(provider: Provider, ctx: Context, uid: string): Promise<void> {
+/** For a second user in the same browser, drops the session of the first instead of asking to sign out. */
+async function dropOtherUsersSession(provider: Provider, ctx: Context, uid: string): Promise<void> {
   const login = (await provider.Interaction.find(uid))?.result?.login;
   const cookie = login && ctx.cookies.get(COOKIES.session, { signed: true });
   const session = cookie ? await provider.Session.find(cookie) : undefined;

@@ -1,17 +1,17 @@
 import type { Logger } from "../../../kit/log.ts";
-import { REFRESH_SECONDS } from "../grants.ts";
+import { REFRESH_SECONDS } from "../../grants/lifecycle.ts";
 import type { ClientDocument, IdentityProvider } from "../port.ts";
-import { OFFLINE, READ, scopesOf, WRITE } from "../scopes.ts";
+import { OFFLINE, READ, scopesOf, toolsOf, WRITE } from "../scopes.ts";
 import { type Answer, createAdminApi } from "./admin-api.ts";
-import { faultOf, toAccessToken, toRedirect, toRefusal, toRequest } from "./answers.ts";
+import { audienceOf, faultOf, toAccessToken, toRedirect, toRefusal, toRequest } from "./answers.ts";
 
 export type HydraOptions = {
   log: Logger;
-  /** The admin API: everybody who reaches it may do everything. */
+  /** The admin API, which has no authentication of its own. */
   adminUrl: string;
   /** The public origin, which is Hydra's issuer. */
   origin: string;
-  /** What tokens are for: the base URL of the API. */
+  /** The audience of tokens: the base URL of the API. */
   resource: string;
   accessTokenSeconds: number;
   now: () => number;
@@ -19,23 +19,23 @@ export type HydraOptions = {
 
 type Kind = "login" | "consent";
 
-/** What Hydra answers for a challenge that is unknown, expired, of the other kind, or was used (before version 2.2). */
+/** The statuses for a challenge that is unknown, expired, of the other kind, or (before Hydra 2.2) was used. */
 const ENDED = [401, 404, 409, 410];
 
-/** Ory Hydra as the provider (docs/oauth.md#providers). Its own verifiers bind a decision to the browser that began. */
+/** Ory Hydra as the provider (docs/oauth.md#providers). Its own verifiers bind a decision to the browser that started. */
 export function createHydra(options: HydraOptions): IdentityProvider {
   const { origin, resource, now } = options;
   const admin = createAdminApi({ url: options.adminUrl, log: options.log });
-  const settings = () => ({ resource, now: now() });
+  const settings = () => ({ origin, resource, now: now() });
   const request = (body: Answer["body"]) => toRequest(body, settings());
 
-  /** Returns what is read of the request that a challenge is for; undefined when the challenge is over. */
+  /** Returns what `read` makes of the request of a challenge; undefined when the challenge has ended. */
   async function find<T>(kind: Kind, challenge: string, read: (body: Answer["body"]) => T) {
     const call = {
       method: "GET" as const,
       path: `/oauth2/auth/requests/${kind}`,
       query: { [`${kind}_challenge`]: challenge },
-      // Of this request only the challenge can be bad.
+      // The challenge is the only input that can be invalid.
       expect: [200, 400, ...ENDED],
     };
     return admin(call, ({ status, body }) => (status === 200 ? read(body) : undefined));
@@ -57,23 +57,26 @@ export function createHydra(options: HydraOptions): IdentityProvider {
     async acceptLogin(challenge, { userId }) {
       const found = await find("login", challenge, (body) => ({
         ...request(body),
-        fault: faultOf(body, resource),
+        fault: faultOf(body, options),
       }));
-      // For another user than the one it expects, Hydra would begin anew without a word.
+      // For a user other than the expected one, Hydra would silently start over.
       if (!found || (found.subject !== undefined && found.subject !== userId)) return undefined;
       if (found.fault) return answer("login", "reject", challenge, { ...found.fault, status_code: 400 });
       return answer("login", "accept", challenge, { subject: userId, remember: false });
     },
     findConsent: (challenge) => find("consent", challenge, request),
     async acceptConsent(challenge, { grant }) {
-      const found = await find("consent", challenge, request);
+      const found = await find("consent", challenge, (body) => ({
+        ...request(body),
+        audience: audienceOf(body, options),
+      }));
       if (!found || found.subject !== grant.userId) return undefined;
       const { id: grant_id, accountId: account_id, role } = grant;
       const scopes = scopesOf(role).filter((one) => one === READ || found.requestedScope.includes(one));
       return answer("consent", "accept", challenge, {
-        // Without it there is no refresh token, also where the client's metadata asks for one.
+        // Without it there is no refresh token, even if the client's metadata asks for one.
         grant_scope: [...scopes, OFFLINE],
-        grant_access_token_audience: [resource],
+        grant_access_token_audience: [found.audience],
         remember: false,
         session: { access_token: { account_id, role, grant_id }, id_token: {} },
       });
@@ -84,10 +87,14 @@ export function createHydra(options: HydraOptions): IdentityProvider {
         error_description: "The user denied the request",
         status_code: 403,
       }),
+    // Hydra before 25.4 knows no devices, and later ones only in a flow of pages of their own.
+    findDevice: async () => undefined,
+    prepareGrant: async () => {},
     registerClient(client) {
       const call = { method: "POST" as const, path: "/clients", json: toHydraClient(client, options) };
-      return admin({ ...call, expect: [201, 400] }, ({ status, body }) =>
-        status === 201 ? undefined : toRefusal(body),
+      // A client that is there already is one of Berth's own: the ids of all others are random.
+      return admin({ ...call, expect: [201, 400, 409] }, ({ status, body }) =>
+        status === 400 ? toRefusal(body) : undefined,
       );
     },
     async deleteClient(clientId) {
@@ -105,20 +112,29 @@ export function createHydra(options: HydraOptions): IdentityProvider {
   };
 }
 
-/** Members that Hydra keeps as they were registered. */
-const KEPT = ["client_name", "redirect_uris", "client_uri", "logo_uri", "tos_uri", "policy_uri", "contacts"];
+/** Members of the metadata that Hydra stores unchanged. */
+const UNCHANGED = [
+  "client_name",
+  "redirect_uris",
+  "client_uri",
+  "logo_uri",
+  "tos_uri",
+  "policy_uri",
+  "contacts",
+];
 
-function toHydraClient(client: ClientDocument, { resource, accessTokenSeconds }: HydraOptions) {
+function toHydraClient(client: ClientDocument, options: HydraOptions) {
+  const { resource, accessTokenSeconds } = options;
   const [lifespan, refreshLifespan] = [`${accessTokenSeconds}s`, `${REFRESH_SECONDS}s`];
   return {
-    ...Object.fromEntries(KEPT.filter((name) => name in client).map((name) => [name, client[name]])),
+    ...Object.fromEntries(UNCHANGED.filter((name) => name in client).map((name) => [name, client[name]])),
     client_id: client.client_id,
     grant_types: ["authorization_code", "refresh_token"],
     response_types: ["code"],
     token_endpoint_auth_method: "none",
-    // Hydra refuses what is not in these lists, the audience at the first refresh.
+    // Hydra refuses anything that is not in these lists; for the audience only at the first refresh.
     scope: [READ, WRITE, OFFLINE].join(" "),
-    audience: [resource],
+    audience: [resource, toolsOf(options)],
     authorization_code_grant_access_token_lifespan: lifespan,
     refresh_token_grant_access_token_lifespan: lifespan,
     authorization_code_grant_refresh_token_lifespan: refreshLifespan,

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from "vitest";
 import { createLog } from "../../../kit/log.ts";
-import type { Grant, IdentityProvider } from "../port.ts";
+import type { Grant } from "../../grants/sql.ts";
+import type { IdentityProvider } from "../port.ts";
 import { ProviderUnavailable } from "../port.ts";
 import { createHydra } from "./adapter.ts";
 import { type FakeAnswer, type FakeHydra, hydraRequest, startFakeHydra } from "./fake-hydra-testing.ts";
@@ -102,7 +103,7 @@ test("a Hydra that does not answer makes the provider unavailable, and the log s
   expect(lines.join()).not.toMatch(/a-challenge|ory_at_|one-time/);
 });
 
-test("whatever an answer holds, it is taken or makes the provider unavailable", async () => {
+test("every answer is either accepted or makes the provider unavailable", async () => {
   const json = fc.jsonValue({ maxDepth: 3 });
   const members = [
     "client",
@@ -129,14 +130,14 @@ test("whatever an answer holds, it is taken or makes the provider unavailable", 
   );
 });
 
-test("a login that expects another user is not accepted, as Hydra would begin it anew silently", async () => {
+test("a login that expects another user is not accepted, as Hydra would silently start over", async () => {
   knows({ subject: "usr_2", skip: true });
   expect(await provider.acceptLogin(CHALLENGE, login)).toBeUndefined();
   expect(await provider.acceptConsent(CHALLENGE, { grant, verifier: "v" })).toBeUndefined();
   expect(fake.calls.map(({ method }) => method)).toEqual(["GET", "GET"]);
 });
 
-test("a consent that names no user is given by nobody", async () => {
+test("a consent without a user cannot be given", async () => {
   knows({ subject: "" });
   expect(await provider.acceptConsent(CHALLENGE, { grant, verifier: "v" })).toBeUndefined();
 });
@@ -225,12 +226,33 @@ test.each<[string, Record<string, unknown>, string | undefined]>([
   },
 );
 
+test.each([
+  ["for the tools", [`${origin}/mcp`], true],
+  ["for the tools and the API", [`${origin}/mcp`, resource], false],
+  ["for the API", [resource], false],
+])("a token %s is known as such", async (_which, aud, toolsOnly) => {
+  fake.answer = () => ({ body: { ...active, grant_id: "grt_1", aud } });
+  expect(await provider.verifyAccessToken("ory_at_t")).toMatchObject({ grantId: "grt_1", toolsOnly });
+});
+
+test.each([
+  ["that Hydra lets have it gets a token for the tools", [resource, `${origin}/mcp`], `${origin}/mcp`],
+  ["that registered before gets one for the API, which includes the tools", [resource], resource],
+])("a client that asks for the tools %s", async (_which, allowed, granted) => {
+  const request_url = `${origin}/oauth2/auth?client_id=app&resource=${origin}/mcp`;
+  knows({ request_url, subject: "usr_1", client: { client_id: "app", audience: allowed } });
+  const grant = { id: "grt_1", userId: "usr_1", accountId: "acc_1", role: "reader" };
+  await provider.acceptConsent(CHALLENGE, { grant: grant as never, verifier: "v" });
+  const sent = JSON.parse(fake.calls.at(-1)!.body);
+  expect(sent.grant_access_token_audience).toEqual([granted]);
+});
+
 test("a token that Hydra calls inactive is not valid", async () => {
   fake.answer = () => ({ body: { active: false } });
   expect(await provider.verifyAccessToken("ory_at_t")).toBeUndefined();
 });
 
-test("revoking and forgetting name whom they are about, however the id looks; what is gone is no error", async () => {
+test("revoking and deleting name their subject, whatever its id; a missing one is not an error", async () => {
   for (const status of [204, 404]) {
     fake.answer = () => ({ status, body: { error: "not found" } });
     const clientId = "https://app.example.com/client?a=b&subject=other";

@@ -11,26 +11,26 @@ type Call = {
   query?: Record<string, string>;
   json?: object;
   form?: Record<string, string>;
-  /** The statuses that the caller knows what to do with. */
+  /** The statuses that the caller handles. */
   expect: number[];
 };
 
-/** An answer with an expected status. Without a JSON object its body is empty. */
+/** An answer with an expected status. Its body is empty unless it is a JSON object. */
 export type Answer = { status: number; body: Record<string, unknown> };
 
 /**
  * Calls Ory Hydra's admin API and returns what `read` makes of the answer. A call rejects with ProviderUnavailable when
- * Hydra does not answer in time, with another status than the expected ones, with an error that is not Hydra's, or with
- * what `read` throws at. What is wrong is logged once, until Hydra answers again; queries and bodies, which hold
- * challenges and tokens, never are.
+ * Hydra does not answer in time, answers with an unexpected status or an error that is not Hydra's, or when `read`
+ * throws. Failures are logged once until Hydra answers again; queries and bodies, which hold challenges and tokens,
+ * are never logged.
  */
 export function createAdminApi({ url, log }: { url: string; log: Logger }) {
   let failing = false;
 
-  return async function call<T>(wanted: Call, read: (answer: Answer) => T): Promise<T> {
-    const { method, path } = wanted;
+  return async function send<T>(call: Call, read: (answer: Answer) => T): Promise<T> {
+    const { method, path } = call;
     try {
-      const result = read(await send(url, wanted));
+      const result = read(await request(url, call));
       if (failing) log.info("Ory Hydra answers again");
       failing = false;
       return result;
@@ -43,26 +43,26 @@ export function createAdminApi({ url, log }: { url: string; log: Logger }) {
   };
 }
 
-async function send(url: string, { method, path, query = {}, json, form, expect }: Call): Promise<Answer> {
+async function request(url: string, { method, path, query = {}, json, form, expect }: Call): Promise<Answer> {
   const search = new URLSearchParams(query);
   const type = json ? "application/json" : form && "application/x-www-form-urlencoded";
   const response = await fetch(`${url}/admin${path}${search.size > 0 ? `?${search}` : ""}`, {
     method,
     headers: { accept: "application/json", ...(type && { "content-type": type }) },
     ...((json ?? form) && { body: json ? JSON.stringify(json) : new URLSearchParams(form).toString() }),
-    // An admin API sends nobody elsewhere, and a challenge is not for others.
+    // An admin API never redirects, and a challenge must not be sent to another host.
     redirect: "manual",
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
   const { status } = response;
   const body = await readObject(response);
   if (!expect.includes(status)) throw new Error(`status ${status}`);
-  // What is not there is 404 with a JSON body; another server at this URL has a 404 of its own.
+  // Hydra's 404 has a JSON body; one without comes from another server at this URL.
   if (status >= 400 && !body) throw new Error(`status ${status} without an error of Hydra's`);
   return { status, body: body ?? {} };
 }
 
-/** Returns the JSON object that is the body, or undefined for every other body. */
+/** Returns the body if it is a JSON object, and undefined otherwise. */
 async function readObject(response: Response): Promise<Record<string, unknown> | undefined> {
   const parts: Uint8Array[] = [];
   let size = 0;

@@ -6,19 +6,20 @@ import {
   type RegistrationRefusal,
   redirectHostOf,
 } from "../port.ts";
-import { sameResource } from "../scopes.ts";
+import { builtInClient } from "../registration/built-in.ts";
+import { findResource, type Resources, sameResource } from "../scopes.ts";
 
 type Body = Record<string, unknown>;
 
-/** How long an answered challenge is remembered. Hydra does not say when it ends; an operator sets 10 minutes. */
+/** How long an answered challenge is remembered. Hydra does not report its expiry; the documented setting is 10 minutes. */
 const CHALLENGE_MS = 24 * 3600_000;
 
 /**
- * Returns what Hydra says of a challenge. Hydra does not know the parameter `resource` (RFC 8707), so it is read from
- * the URL of the request. Throws when the answer is not one of Hydra's.
+ * Returns the request of a challenge. Hydra does not support the parameter `resource` (RFC 8707), so it is read from the
+ * URL of the request. Throws when the answer is not one of Hydra's.
  */
 export function toRequest(body: Body, given: { resource: string; now: number }): AuthorizationRequest {
-  const { url, audience } = askedBy(body);
+  const { url, audience } = originalRequest(body);
   return {
     client: toClient(body.client, url.searchParams.get("redirect_uri")),
     requestedScope: texts(body.requested_scope),
@@ -29,24 +30,24 @@ export function toRequest(body: Body, given: { resource: string; now: number }):
 }
 
 /**
- * Returns the error of a request that Hydra lets pass: for another resource than `resource` (RFC 8707, section 2), or
- * without PKCE, which Hydra looks for after the consent, if it is set to.
+ * Returns the error of a request that Hydra does not refuse itself: one for a resource of another installation (RFC 8707,
+ * section 2), or without PKCE, which Hydra checks only after the consent, if configured to.
  */
 export function faultOf(
   body: Body,
-  resource: string,
+  own: Resources,
 ): { error: string; error_description: string } | undefined {
-  const { url, audience } = askedBy(body);
-  if (!audience.every((one) => sameResource(one, resource)))
-    return { error: "invalid_target", error_description: `The resource has to be ${resource}` };
+  const { url, audience } = originalRequest(body);
+  if (!audience.every((one) => findResource(one, own)))
+    return { error: "invalid_target", error_description: `The resource has to be ${own.resource}` };
   const { code_challenge: challenge, code_challenge_method: method } = Object.fromEntries(url.searchParams);
   if (!challenge || method !== "S256")
     return { error: "invalid_request", error_description: "PKCE is required, with the method S256" };
   return undefined;
 }
 
-/** The URL of an authorization request, and the resources it is for. */
-function askedBy(body: Body) {
+/** Returns the URL of an authorization request, and the resources it is for. */
+function originalRequest(body: Body) {
   const url = parsed(text(body.request_url));
   if (!url) throw new Error("a request without its URL");
   const audience = [...url.searchParams.getAll("resource"), ...texts(body.requested_access_token_audience)];
@@ -54,21 +55,22 @@ function askedBy(body: Body) {
 }
 
 function toClient(client: unknown, redirectUri: string | null): ClientView {
-  const said = isObject(client) ? client : {};
-  const clientId = text(said.client_id);
+  const metadata = isObject(client) ? client : {};
+  const clientId = text(metadata.client_id);
   if (!clientId) throw new Error("a request without its client");
   return {
     clientId,
-    clientName: text(said.client_name) || clientId,
-    clientUri: webPage(said.client_uri),
-    logoUri: webPage(said.logo_uri),
-    redirectHost: redirectHostOf(redirectUri ?? texts(said.redirect_uris)[0] ?? ""),
+    clientName: text(metadata.client_name) || clientId,
+    clientUri: webPage(metadata.client_uri),
+    logoUri: webPage(metadata.logo_uri),
+    redirectHost: redirectHostOf(redirectUri ?? texts(metadata.redirect_uris)[0] ?? ""),
+    ...(builtInClient(clientId) && { firstParty: true as const }),
   };
 }
 
 /**
- * Returns where the browser goes on. Throws for an address that is not the installation's, or
- * without Hydra's verifier: that restarts the login of another user silently.
+ * Returns the URL to which the browser is redirected. Throws for one outside the installation, or without Hydra's
+ * verifier, which would silently restart the login for another user.
  */
 export function toRedirect(body: Body, kind: "login" | "consent", origin: string): string {
   const redirectTo = text(body.redirect_to);
@@ -79,20 +81,33 @@ export function toRedirect(body: Body, kind: "login" | "consent", origin: string
   return redirectTo;
 }
 
-/** Returns what an introspection says of an access token; undefined for one that is not valid, or not for `resource`. */
-export function toAccessToken(body: Body, given: { resource: string; now: number }): AccessToken | undefined {
+/**
+ * Returns which audience a client's token gets: the tools if it asks for nothing else, and Hydra allows them to the client.
+ * Clients that registered with an older Berth get tokens for the API, which also reach the tools.
+ */
+export function audienceOf(body: Body, own: Resources): string {
+  const { audience } = originalRequest(body);
+  const meant = audience.map((one) => findResource(one, own));
+  const [only] = new Set(meant).size === 1 ? meant : [];
+  const allowed = isObject(body.client) ? texts(body.client.audience) : [];
+  return only !== undefined && allowed.includes(only) ? only : own.resource;
+}
+
+/** Returns the access token of an introspection; undefined for one that is not valid, or not for this installation. */
+export function toAccessToken(body: Body, given: Resources & { now: number }): AccessToken | undefined {
   const { active, exp, aud, token_use: use = "access_token" } = body;
   const claims: Body = isObject(body.ext) ? body.ext : body;
   const grantId = text(claims.grant_id ?? body.grant_id);
   const audience = typeof aud === "string" ? [aud] : texts(aud);
-  // Refresh tokens are introspected as well.
+  // Introspection also accepts refresh tokens.
   if (active !== true || use !== "access_token" || !grantId) return undefined;
   if (typeof exp !== "number" || exp * 1_000 <= given.now) return undefined;
-  if (!audience.some((one) => sameResource(one, given.resource))) return undefined;
-  return { grantId, expiresAt: new Date(exp * 1_000) };
+  if (!audience.some((one) => findResource(one, given))) return undefined;
+  const toolsOnly = !audience.some((one) => sameResource(one, given.resource));
+  return { grantId, toolsOnly, expiresAt: new Date(exp * 1_000) };
 }
 
-/** Returns why Hydra does not take a client. */
+/** Returns why Hydra refuses a client. */
 export function toRefusal(body: Body): RegistrationRefusal {
   const error = body.error === "invalid_redirect_uri" ? body.error : "invalid_client_metadata";
   return { error, errorDescription: text(body.error_description).slice(0, 300) || "The provider refuses it" };
@@ -110,7 +125,7 @@ function parsed(value: string): URL | undefined {
   return URL.parse(value) ?? undefined;
 }
 
-/** Links are shown to users: only those that lead to a page. */
+/** Returns a link that can be shown to users, or "" for anything but an https URL. */
 function webPage(value: unknown): string {
   return parsed(text(value))?.protocol === "https:" ? text(value) : "";
 }

@@ -2,13 +2,13 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export type FakeCall = { method: string; path: string; query: URLSearchParams; body: string };
-/** What the fake answers: a status and a body, which is sent as it is when it is a text. */
+/** The answer of the fake: a status and a body, which is sent verbatim if it is a string. */
 export type FakeAnswer =
   | { status?: number; body?: unknown; headers?: Record<string, string> }
   | "hang"
   | "cut";
 
-/** An admin API in place of Hydra's, which answers what a test says and keeps what it was asked. */
+/** A fake of Hydra's admin API, which answers as a test says and records its calls. */
 export async function startFakeHydra() {
   const calls: FakeCall[] = [];
   const fake = { answer: (_call: FakeCall): FakeAnswer | Promise<FakeAnswer> => ({ status: 500 }) };

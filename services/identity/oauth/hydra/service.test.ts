@@ -97,7 +97,7 @@ test("while Hydra is away nothing is granted, and the same challenge works after
   expect(redirectTo).toContain("consent_verifier=v");
 });
 
-test("a grant is revoked here also while Hydra is away, which is told when it is revoked again", async () => {
+test("a grant is revoked here even while Hydra is unavailable, and at Hydra when it is revoked again", async () => {
   const { accountId } = identity;
   await oauth.completeConsent({ consentChallenge: nextChallenge(), accountId, role: "editor" });
   fake.answer = () => "cut";
@@ -127,14 +127,14 @@ describe("registration", () => {
       redirect_uris: ["http://127.0.0.1/callback"],
       token_endpoint_auth_method: "none",
       scope: "platform:read platform:write offline_access",
-      audience: [`${origin}/v1`],
+      audience: [`${origin}/v1`, `${origin}/mcp`],
       authorization_code_grant_access_token_lifespan: "900s",
       refresh_token_grant_access_token_lifespan: "900s",
     });
     expect(asked).not.toHaveProperty("client_secret");
   });
 
-  test("a client that Hydra refuses is told so by the error of RFC 7591, and is not kept", async () => {
+  test("a client that Hydra refuses gets the error of RFC 7591, and is not stored", async () => {
     const before = await registered();
     for (const error of ["invalid_redirect_uri", "invalid_client_metadata"]) {
       fake.answer = () => ({ status: 400, body: { error, error_description: "It is wrong." } });
@@ -150,6 +150,28 @@ describe("registration", () => {
     expect(await refused(gateway().registerClient({ metadata, ip: "203.0.113.7" }))).toBe(away);
     expect(await registered()).toBe(before + 1);
   });
+});
+
+test("Hydra gets Berth's command line as a client once, without the grant that it does not have", async () => {
+  const gateway = clientAs(InternalService, identity.port, { kind: "service", id: "gateway" });
+  const sent = { software_id: "berth-cli", redirect_uris: ["http://127.0.0.1/callback"] };
+  const metadata = Buffer.from(JSON.stringify(sent));
+  for (const status of [201, 409]) {
+    fake.calls.length = 0;
+    fake.answer = () => ({ status, body: {} });
+    const { result } = await gateway.registerClient({ metadata, ip: "203.0.113.7" });
+    const grant_types = ["authorization_code", "refresh_token"];
+    expect(JSON.parse(String(result.value))).toMatchObject({ client_id: "berth-cli", grant_types });
+    expect(fake.calls.map(({ body }) => JSON.parse(body))).toMatchObject([
+      { client_id: "berth-cli", grant_types },
+    ]);
+  }
+  const device = { grant_types: ["urn:ietf:params:oauth:grant-type:device_code"] };
+  const { result } = await gateway.registerClient({
+    metadata: Buffer.from(JSON.stringify(device)),
+    ip: "::1",
+  });
+  expect(result.value).toMatchObject({ error: "invalid_client_metadata" });
 });
 
 test("identity that is killed after Hydra accepted leaves no grant, and no token of it is taken", async () => {

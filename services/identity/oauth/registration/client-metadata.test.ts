@@ -2,7 +2,7 @@ import { expect, inject, test } from "vitest";
 import { createRandom } from "../../../kit/testing/random.ts";
 import { readMetadata } from "./client-metadata.ts";
 
-const rules = { customSchemes: true, hosts: undefined };
+const rules = { customSchemes: true, hosts: undefined, devices: true };
 const redirect_uris = ["http://127.0.0.1/callback"];
 
 function readText(text: string | Buffer) {
@@ -31,11 +31,11 @@ const plain = {
   scope: "platform:read platform:write offline_access",
 };
 
-test("a client that says nothing but where to redirect becomes a public client with everything it needs", () => {
+test("a client with only a redirect URI becomes a public client with everything it needs", () => {
   expect(stored({})).toEqual(plain);
 });
 
-test("what is null or empty is as if it were absent, and is never answered", () => {
+test("null and empty members count as absent, and are never returned", () => {
   const empty = { client_name: "", client_uri: "", logo_uri: null, contacts: null, software_id: "" };
   expect(stored({ ...empty, tos_uri: null, grant_types: null, response_types: null, scope: null })).toEqual(
     plain,
@@ -60,6 +60,26 @@ test("members that are unknown, secret or not for clients to choose are ignored"
     ...{ metadata: {}, audience: ["x"], skip_consent: true, owner: "me", "client_name#de": "x", extra: 1 },
   };
   expect(stored(ignored)).toEqual(plain);
+});
+
+const DEVICE = "urn:ietf:params:oauth:grant-type:device_code";
+
+test.each([
+  [[DEVICE], [], ["refresh_token", DEVICE]],
+  [["implicit", DEVICE, "authorization_code"], ["code"], ["authorization_code", "refresh_token", DEVICE]],
+  [["authorization_code"], ["code"], ["authorization_code", "refresh_token"]],
+])("a client that asks for the grants %j can use %j and %j", (asked, response_types, grant_types) => {
+  expect(stored({ grant_types: asked })).toMatchObject({ grant_types, response_types });
+});
+
+test("a client that only runs on devices needs no redirect URI", () => {
+  expect(stored({ grant_types: [DEVICE], redirect_uris: undefined }).redirect_uris).toEqual([]);
+  const without = { ...rules, devices: false };
+  const read = (sent: object) => readMetadata(Buffer.from(JSON.stringify(sent)), without);
+  expect(read({ grant_types: [DEVICE] })).toMatchObject({ error: "invalid_client_metadata" });
+  expect(read({ grant_types: [DEVICE, "authorization_code"], redirect_uris })).toMatchObject({
+    client: { grant_types: ["authorization_code", "refresh_token"] },
+  });
 });
 
 test("whatever authentication a client asks for, it gets none", () => {
@@ -106,7 +126,7 @@ test.each([
   expect(stored({ scope: asked }).scope).toBe(scope);
 });
 
-test("what a client says of itself is kept, in the form that others can read", () => {
+test("a client's description is stored, in normalized form", () => {
   const said = {
     client_name: "  Ada\u2019s\tApp\n",
     client_uri: "https://Example.com/\u00fcber",
@@ -125,7 +145,7 @@ test("what a client says of itself is kept, in the form that others can read", (
   });
 });
 
-test("a name holds nothing that cannot be seen, or that turns the text around it", () => {
+test("a name contains no invisible or bidirectional characters", () => {
   const name = (client_name: string) => stored({ client_name }).client_name;
   expect(name("Safe\u202e\u2066 \u200bApp\u0000\u0007\ufeff\u00ad\u2028!")).toBe("Safe App !");
   expect(name("\ud800A\udfff")).toBe("A");
@@ -190,7 +210,7 @@ test.each([
   expect(readText(body)).toEqual({ error: "invalid_client_metadata", errorDescription });
 });
 
-test("a prototype is not a member, and of a member that is there twice the last counts", () => {
+test("a prototype is not a member, and of a duplicate member the last counts", () => {
   const [uri] = redirect_uris;
   expect(readText(`{"__proto__": {"redirect_uris": ["${uri}"]}}`)).toMatchObject({
     error: "invalid_redirect_uri",
@@ -254,7 +274,7 @@ function isSound(value: unknown): boolean {
   return false;
 }
 
-test("whatever is sent is stored soundly or refused with an error of RFC 7591", () => {
+test("every body is either stored validated or refused with an error of RFC 7591", () => {
   const random = createRandom(inject("seed"));
   const outcomes = { stored: 0, refused: 0 };
   for (let n = 0; n < 5000; n++) {

@@ -1,10 +1,10 @@
-/** Top-level names that are somebody's own network, or nobody's. */
+/** Top-level names of private networks, or reserved ones. */
 const PRIVATE = [
   ...["local", "localhost", "localdomain", "internal", "intranet", "private", "corp", "home", "lan", "arpa"],
   ...["test", "invalid", "example", "onion", "alt"],
 ];
 
-/** Whether this is the name of a host, as `URL.hostname` has it: no address, not this computer. */
+/** Returns whether this `URL.hostname` is a host name with a domain: neither an address nor localhost. */
 export function isHostName(hostname: string): boolean {
   const labels = hostname.split(".");
   return (
@@ -16,7 +16,7 @@ export function isHostName(hostname: string): boolean {
   );
 }
 
-/** Whether this can be the name of a host of the public internet. */
+/** Returns whether this can be the name of a host on the public internet. */
 export function isPublicName(hostname: string): boolean {
   return isHostName(hostname) && !PRIVATE.includes(hostname.split(".").at(-1)!);
 }

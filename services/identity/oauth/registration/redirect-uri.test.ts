@@ -6,7 +6,7 @@ const open: RedirectRules = { customSchemes: true, hosts: undefined };
 /** Returns the kind of a redirect URI, or what is wrong with it. */
 function read(uri: unknown, rules = open): string {
   const found = readRedirectUri(uri, rules);
-  return "kind" in found ? found.kind : found.mistake;
+  return "kind" in found ? found.kind : found.problem;
 }
 
 const ORDINARY = "the host in its ordinary form";
@@ -118,11 +118,11 @@ test.each([
   ["cursor:", BEGIN],
   ["cursor://user@host/callback", USER],
   ["cursor://@host/callback", USER],
-])("%j may not be registered", (uri, mistake) => {
-  expect(read(uri)).toContain(mistake);
+])("%j may not be registered", (uri, problem) => {
+  expect(read(uri)).toContain(problem);
 });
 
-test("an installation can keep to https and loopback, and to hosts that it names", () => {
+test("an installation can restrict redirect URIs to https and loopback, and to listed hosts", () => {
   const closed: RedirectRules = { customSchemes: false, hosts: ["app.example.com", "*.example.org"] };
   expect(read("cursor://callback/", closed)).toContain("has to begin with https:// or http://");
   expect(read("https://app.example.com/callback", closed)).toBe("web");

@@ -1,20 +1,20 @@
 import { isHostName } from "./host-names.ts";
 
-/** What an operator lets clients register. */
+/** The redirect URIs that an operator allows clients to register. */
 export type RedirectRules = {
-  /** Whether apps may be called by a scheme of their own, such as `cursor:`. */
+  /** Whether applications may use a scheme of their own, such as `cursor:`. */
   customSchemes: boolean;
-  /** The hosts to which https may lead, `*.` for all below one; undefined for any, empty for none. */
+  /** The hosts allowed in https URIs, `*.` for all subdomains of one; undefined for any, empty for none. */
   hosts: string[] | undefined;
 };
 
-/** A redirect URI that may be registered, or what is wrong with it, in words that follow its name. */
-export type RedirectUri = { kind: "loopback" | "web" | "custom" } | { mistake: string };
+/** The kind of a redirect URI that may be registered, or what is wrong with it, as the predicate of a sentence. */
+export type RedirectUri = { kind: "loopback" | "web" | "custom" } | { problem: string };
 
 const MAX_LENGTH = 1024;
 const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
 
-/** Schemes that run code, show or fetch something, or that another program has: a store, a browser, mail, a telephone. */
+/** Schemes that run code, display or fetch something, or belong to another program: a store, a browser, mail, a phone. */
 const DENIED = new Set([
   ...["about", "blob", "content", "data", "file", "filesystem", "jar", "javascript", "livescript", "mocha"],
   ...["resource", "shell", "vbscript", "view", "view-source", "wyciwyg", "help", "hcp", "res", "cid", "mid"],
@@ -41,23 +41,23 @@ const DENIED = new Set([
   ...["geo", "maps", "calshow", "webcal", "webcals", "music", "videos", "photos", "prefs", "app-prefs"],
   ...["app-settings", "search-ms", "shortcuts", "read", "opera", "brave", "vivaldi", "safari", "firefox"],
 ]);
-const DENIED_BEGINNINGS = [
+const DENIED_PREFIXES = [
   ...["android", "apple-", "x-apple", "chrome", "edge", "googlechrome", "itms", "microsoft-", "moz-", "ms-"],
   ...["http+", "https+", "git+", "svn+", "web+", "ext+", "safari-", "view-", "x-web-search", "x-man-page"],
 ];
 
 /**
- * Tells loopback, web and custom redirect URIs apart, and why one cannot be registered (docs/oauth.md#redirect-uris).
- * What is accepted means the same host to every reader of the URI.
+ * Classifies a redirect URI as loopback, web or custom, or says why it cannot be registered
+ * (docs/oauth.md#redirect-uris). In an accepted URI every parser sees the same host.
  */
 export function readRedirectUri(uri: unknown, rules: RedirectRules): RedirectUri {
-  if (typeof uri !== "string" || uri === "") return { mistake: "has to be a text that is not empty" };
-  if (uri.length > MAX_LENGTH) return { mistake: `has more than ${MAX_LENGTH} characters` };
-  if (uri.includes("#")) return { mistake: "must not have a fragment" };
-  if (uri.includes("*")) return { mistake: "must not have a wildcard" };
+  if (typeof uri !== "string" || uri === "") return { problem: "has to be a text that is not empty" };
+  if (uri.length > MAX_LENGTH) return { problem: `has more than ${MAX_LENGTH} characters` };
+  if (uri.includes("#")) return { problem: "must not have a fragment" };
+  if (uri.includes("*")) return { problem: "must not have a wildcard" };
   if (!/^[\w.~:/?[\]@!$&'()+,;=%-]+$/.test(uri))
-    return { mistake: "has a character that RFC 3986 does not allow; encode it, and hosts as xn--" };
-  if (!URL.canParse(uri)) return { mistake: "is not an absolute URI" };
+    return { problem: "has a character that RFC 3986 does not allow; encode it, and hosts as xn--" };
+  if (!URL.canParse(uri)) return { problem: "is not an absolute URI" };
   const url = new URL(uri);
   const scheme = url.protocol.slice(0, -1);
   if (scheme === "http" || scheme === "https") return readWeb(uri, url, scheme, rules);
@@ -69,29 +69,29 @@ function readWeb(uri: string, url: URL, scheme: "http" | "https", { hosts }: Red
     .slice(scheme.length + "://".length)
     .split(/[/?]/)[0]!
     .toLowerCase();
-  if (authority.includes("@")) return { mistake: "must not have a user or password" };
+  if (authority.includes("@")) return { problem: "must not have a user or password" };
   const { host, hostname } = url;
-  // Not `https:host`, `127.1` or `exa%6dple.com`, which only some readers take for what this one does.
+  // Not `https:host`, `127.1` or `exa%6dple.com`, which parsers interpret differently.
   if (authority !== host && authority !== `${hostname}:${scheme === "http" ? 80 : 443}`)
-    return { mistake: `has to begin with ${scheme}:// and the host in its ordinary form` };
+    return { problem: `has to begin with ${scheme}:// and the host in its ordinary form` };
   if (scheme === "http") {
     if (LOOPBACK.includes(hostname)) return { kind: "loopback" };
-    return { mistake: `may use http only with ${LOOPBACK.join(", ")}; use https` };
+    return { problem: `may use http only with ${LOOPBACK.join(", ")}; use https` };
   }
-  if (!isHostName(hostname)) return { mistake: "has to name a host such as app.example.com after https" };
+  if (!isHostName(hostname)) return { problem: "has to name a host such as app.example.com after https" };
   if (hosts && !hosts.some((allowed) => covers(allowed, hostname)))
-    return { mistake: "names a host that this installation does not allow" };
+    return { problem: "names a host that this installation does not allow" };
   return { kind: "web" };
 }
 
 function readCustom(uri: string, url: URL, scheme: string, { customSchemes }: RedirectRules): RedirectUri {
   if (!/^[a-z][a-z0-9+.-]{2,39}:./.test(uri))
-    return { mistake: "has to begin with a scheme of 3 to 40 lower-case letters, digits, +, . and -" };
-  if (DENIED.has(scheme) || DENIED_BEGINNINGS.some((beginning) => scheme.startsWith(beginning)))
-    return { mistake: "has a scheme that is not an application's own" };
-  if (!customSchemes) return { mistake: "has to begin with https:// or http:// on this installation" };
+    return { problem: "has to begin with a scheme of 3 to 40 lower-case letters, digits, +, . and -" };
+  if (DENIED.has(scheme) || DENIED_PREFIXES.some((prefix) => scheme.startsWith(prefix)))
+    return { problem: "has a scheme that is not an application's own" };
+  if (!customSchemes) return { problem: "has to begin with https:// or http:// on this installation" };
   if (url.username !== "" || url.password !== "" || /^[^:]+:\/\/[^/?]*@/.test(uri))
-    return { mistake: "must not have a user or password" };
+    return { problem: "must not have a user or password" };
   return { kind: "custom" };
 }
 

@@ -51,7 +51,7 @@ test.each([
   ...["http://127.0.0.1/cb", "http://127.0.0.1:33418/cb", "http://[::1]:33418/cb", "http://localhost:1/cb"],
   ...["http://localhost:9/other", "https://app.example.com/cb", "cursor://anysphere.cursor-mcp/cb"],
   ...["com.example.app:/cb"],
-])("a native client is let in at %s: any port of loopback, else what it registered", async (uri) => {
+])("a native client may redirect to %s: any port of loopback, else as registered", async (uri) => {
   const { client_id } = await register({ redirect_uris: native });
   expect(await authorize(client_id!, uri)).toBe(LOGIN);
 });
@@ -70,12 +70,12 @@ test.each([
     "http://127.0.0.1:33418@evil.example/cb",
     "https://evil.example/cb",
   ],
-])("a native client is not let in at %s", async (uri) => {
+])("a native client may not redirect to %s", async (uri) => {
   const { client_id } = await register({ redirect_uris: native });
   expect(await authorize(client_id!, uri)).toBe(REFUSED);
 });
 
-test("a web client is let in exactly where it registered", async () => {
+test("a web client may redirect exactly where it registered", async () => {
   const redirect_uris = ["https://App.Example.com:443/a/../cb?x=%7e", "http://localhost:3000/cb"];
   const { client_id } = await register({ redirect_uris, application_type: "web" });
   for (const uri of redirect_uris) expect(await authorize(client_id!, uri)).toBe(LOGIN);
@@ -83,7 +83,7 @@ test("a web client is let in exactly where it registered", async () => {
     expect(await authorize(client_id!, uri)).toBe(REFUSED);
 });
 
-test("everything that registration keeps of a client, the provider takes", async () => {
+test("the provider accepts all metadata that registration stores", async () => {
   const said = {
     contacts: ["no address"],
     scope: "openid email",
@@ -120,12 +120,12 @@ test("a registration is recorded with its address, in no account", async () => {
   });
 });
 
-test("a registration that the provider does not take is a 502, and deleted at the next sweep", async () => {
+test("a registration that fails at the provider is a 502, and deleted at the next sweep", async () => {
   const registerClient = async () => {
     throw new ProviderUnavailable("away");
   };
   const provider = guarded({ registerClient } as unknown as IdentityProvider);
-  const rules = { customSchemes: true, hosts: undefined };
+  const rules = { customSchemes: true, hosts: undefined, devices: true };
   const away = clientRegistration({ pool: it.pool, provider, rules, now: () => it.clock.ms });
   const by = { caller: { kind: "anonymous", id: "", ip: "203.0.113.9" }, requestId: "req" } as const;
   const metadata = Buffer.from('{"client_name": "Away", "redirect_uris": ["https://app.example.com/"]}');
@@ -137,7 +137,7 @@ test("a registration that the provider does not take is a 502, and deleted at th
   expect(await left(gone)).toEqual([]);
 });
 
-/** Makes a client old, and let in and used so long ago if it was. */
+/** Moves the times of a client into the past: registered, and authorized and used if it was. */
 async function age(clientId: string, ms: { registered: number; used?: number }) {
   const text = `update oauth_clients set registered_at = $2, last_used_at = coalesce($3, last_used_at),
     authorized_at = $3 where id = $1`;
@@ -161,7 +161,7 @@ async function grantOf(clientId: string, end: "live" | "revoked" | "over"): Prom
   await it.pool.query(text, [it.ownerId, clientId, it.accountId, ...ends]);
 }
 
-test("clients that nobody let in go after a day, and idle ones without a grant after 90 days", async () => {
+test("clients that no user authorized are deleted after a day, idle ones without a grant after 90 days", async () => {
   const names = [
     "new",
     "never",
@@ -198,7 +198,7 @@ test("clients that nobody let in go after a day, and idle ones without a grant a
   expect(await authorize(used, "https://app.example.com/")).toBe(LOGIN);
 });
 
-test("a deletion that the provider did not take is repeated, and the client is gone meanwhile", async () => {
+test("a deletion that failed at the provider is repeated, and the client is refused meanwhile", async () => {
   const id = await registered();
   await age(id, { registered: 2 * DAY });
   const away = {
@@ -228,7 +228,7 @@ test("two replicas that sweep at once delete every client", async () => {
   expect(await left(ids)).toEqual([]);
 });
 
-test("the ten thousand and first client that nobody let in pushes out the oldest, never one that is in use", async () => {
+test("the ten thousand and first unauthorized client evicts the oldest, never one that is in use", async () => {
   const [oldest, letIn] = [await registered(), await registered()];
   await age(oldest, { registered: 20 * HOUR });
   await age(letIn, { registered: 21 * HOUR, used: HOUR });

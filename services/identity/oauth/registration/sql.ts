@@ -1,27 +1,46 @@
-// Statements on registered clients. One that is to be deleted is marked first, so that a deletion which also has to
-// happen at the provider is finished whatever dies in between.
+// Statements on registered clients. A client to be deleted is marked first, so that its deletion, which also happens at
+// the provider, is completed even after a crash in between.
 import { type Db, execute, many, one } from "../../../kit/postgres/db.ts";
 import type { ClientDocument } from "../port.ts";
+import { DEVICE_GRANT } from "../scopes.ts";
 
 export function insertClient(db: Db, client: ClientDocument, now: Date) {
-  const text =
-    "insert into oauth_clients (id, metadata, registered_at, last_used_at) values ($1, $2, $3, $3)";
-  return execute(db, "oauth_client_insert", text, [client.client_id, client, now]);
+  const text = `insert into oauth_clients (id, metadata, device_grant, registered_at, last_used_at)
+    values ($1, $2, $3, $4, $4)`;
+  const { metadata, deviceGrant } = toColumns(client);
+  return execute(db, "oauth_client_insert", text, [client.client_id, metadata, deviceGrant, now]);
 }
 
-/** Stores a client as a document describes it now. */
+/** Stores a client as its document currently describes it. */
 export function upsertClient(db: Db, client: ClientDocument, now: Date) {
-  const text = `insert into oauth_clients (id, metadata, registered_at, last_used_at) values ($1, $2, $3, $3)
-    on conflict (id) do update set metadata = excluded.metadata`;
-  return execute(db, "oauth_client_upsert", text, [client.client_id, client, now]);
+  const text = `insert into oauth_clients (id, metadata, device_grant, registered_at, last_used_at)
+    values ($1, $2, $3, $4, $4)
+    on conflict (id) do update set metadata = excluded.metadata, device_grant = excluded.device_grant`;
+  const { metadata, deviceGrant } = toColumns(client);
+  return execute(db, "oauth_client_upsert", text, [client.client_id, metadata, deviceGrant, now]);
 }
 
 export async function findClient(db: Db, id: string): Promise<ClientDocument | undefined> {
-  const text = "select metadata from oauth_clients where id = $1 and deleted_at is null";
-  return (await one<{ metadata: ClientDocument }>(db, "oauth_client_find", text, [id]))?.metadata;
+  const text = `select metadata, device_grant as "deviceGrant" from oauth_clients
+    where id = $1 and deleted_at is null`;
+  type Row = { metadata: ClientDocument; deviceGrant: boolean };
+  const row = await one<Row>(db, "oauth_client_find", text, [id]);
+  if (!row?.deviceGrant) return row?.metadata;
+  return { ...row.metadata, grant_types: [...grantTypesOf(row.metadata), DEVICE_GRANT] };
 }
 
-/** Notes that a user let the client in, and keeps it if it was about to be deleted. */
+// The device grant has a column of its own, as versions that do not know it refuse clients that name it.
+function toColumns(client: ClientDocument): { metadata: ClientDocument; deviceGrant: boolean } {
+  const grantTypes = grantTypesOf(client);
+  const grant_types = grantTypes.filter((type) => type !== DEVICE_GRANT);
+  return { metadata: { ...client, grant_types }, deviceGrant: grantTypes.includes(DEVICE_GRANT) };
+}
+
+function grantTypesOf({ grant_types: types }: ClientDocument): string[] {
+  return Array.isArray(types) ? types : [];
+}
+
+/** Records that a user authorized the client, and unmarks it if it was to be deleted. */
 export function authorizeClient(db: Db, id: string, now: Date) {
   const text = `update oauth_clients
     set authorized_at = coalesce(authorized_at, $2), last_used_at = $2, deleted_at = null where id = $1`;
@@ -39,7 +58,7 @@ export function markClient(db: Db, id: string, now: Date) {
   ]);
 }
 
-/** Marks the oldest of the clients that nobody let in, beyond the newest `keep`; returns how many. */
+/** Marks the oldest clients that no user has authorized, beyond the newest `keep`; returns how many. */
 export function markBeyond(db: Db, limits: { keep: number; batch: number }, now: Date) {
   return execute(
     db,
@@ -54,7 +73,7 @@ export function markBeyond(db: Db, limits: { keep: number; batch: number }, now:
   );
 }
 
-/** Marks clients that nobody let in for a day; returns how many. */
+/** Marks clients that no user has authorized within a day; returns how many. */
 export function markNeverAuthorized(db: Db, batch: number, now: Date) {
   return execute(
     db,
@@ -67,7 +86,7 @@ export function markNeverAuthorized(db: Db, batch: number, now: Date) {
   );
 }
 
-/** Marks clients without a grant that used no token for 90 days; returns how many. */
+/** Marks clients without a grant that have used no token for 90 days; returns how many. */
 export function markIdle(db: Db, batch: number, now: Date) {
   return execute(
     db,
@@ -88,7 +107,7 @@ export async function listMarked(db: Db, batch: number): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Deletes what is still marked of these clients. */
+/** Deletes those of these clients that are still marked. */
 export function deleteMarked(db: Db, ids: string[]) {
   const text = "delete from oauth_clients where id = any($1) and deleted_at is not null";
   return execute(db, "oauth_clients_delete", text, [ids]);

@@ -5,8 +5,8 @@ import { deleteMarked, listMarked, markIdle, markNeverAuthorized } from "./sql.t
 const BATCH = 500;
 
 /**
- * Deletes clients that nobody let in within a day, those that have no grant and got no token for 90 days, and those that
- * registrations pushed out; at the provider first, so that what a crash leaves here is found again.
+ * Deletes clients that no user authorized within a day, those without a grant that used no token for 90 days, and those
+ * that registrations evicted; at the provider first, so that after a crash the rest is found by its row.
  */
 export async function sweepClients(
   { pool, provider }: { pool: Pool; provider: Pick<IdentityProvider, "deleteClient"> },

@@ -47,6 +47,63 @@ export function builderContract(name: string, open: () => Promise<BuilderHarness
       });
     }
 
+    const json = (name: string, content: object) => ({ name, content: JSON.stringify(content) });
+    const answersWith = (body: string) =>
+      `require("node:http").createServer((_, res) => res.end(${body})).listen(process.env.PORT)`;
+
+    test("a site that a build makes is served, and its pages that the browser draws", async () => {
+      const make = `const fs = require("node:fs"); fs.mkdirSync("out/assets", { recursive: true });
+        fs.writeFileSync("out/index.html", "<h1>drawn</h1>"); fs.writeFileSync("out/assets/app-abcdef12.js", "1");`;
+      const pkg = { scripts: { start: "node make.js --watch" } };
+      const source = [json("package.json", pkg), { name: "make.js", content: make }];
+      const settings = { buildCommand: "node make.js", outputDirectory: "out" };
+      const request = await requestOf(harness.store, source, settings);
+      const result = await harness.builder.build(request, never);
+      expect(result.runtime).toBe("static");
+      expect(await harness.ask(result, "/some/page", {})).toEqual({ status: 200, body: "<h1>drawn</h1>" });
+      expect(await harness.ask(result, "/make.js", {})).toMatchObject({ status: 404 });
+      await harness.builder.removeArtifact(result.artifact, request.serviceId);
+      const wrong = { ...settings, outputDirectory: "dist" };
+      const failure = await failureOf(await requestOf(harness.store, source, wrong));
+      expect([failure.code, failure.message]).toEqual([
+        "compile_failed",
+        expect.stringContaining("dist/index.html"),
+      ]);
+    });
+
+    test("a package of a workspace is built with those that it depends on, a folder of its own without", async () => {
+      const lib = `require("node:fs").writeFileSync("made.js", "module.exports = 'from the library'")`;
+      const source = [
+        json("package.json", { workspaces: ["packages/*"] }),
+        json("packages/lib/package.json", {
+          name: "lib",
+          main: "made.js",
+          scripts: { build: "node make.js" },
+        }),
+        { name: "packages/lib/make.js", content: lib },
+        json("packages/web/package.json", {
+          name: "web",
+          scripts: { start: "node server.js" },
+          dependencies: { lib: "*" },
+        }),
+        { name: "packages/web/server.js", content: answersWith('require("lib")') },
+        { name: "other/index.html", content: "other" },
+      ];
+      for (const [rootDirectory, body] of [
+        ["packages/web", "from the library"],
+        ["./other/", "other"],
+      ] as const) {
+        const request = await requestOf(harness.store, source, { rootDirectory });
+        const result = await harness.builder.build(request, never);
+        expect(await harness.ask(result, "/", {})).toEqual({ status: 200, body });
+        await harness.builder.removeArtifact(result.artifact, request.serviceId);
+      }
+      for (const rootDirectory of ["missing", "other/index.html"]) {
+        const failure = await failureOf(await requestOf(harness.store, source, { rootDirectory }));
+        expect([failure.stage, failure.code]).toEqual(["detect", "root_directory_missing"]);
+      }
+    });
+
     test("the same build again gives the same result", async () => {
       const request = await requestOf(harness.store, exampleApp("node"));
       const first = await harness.builder.build(request, never);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { revokeGrants } from "../../../../services/identity/oauth/sql.ts";
+import { revokeGrants } from "../../../../services/identity/grants/sql.ts";
 import { eventually } from "../../../../services/kit/testing/testing.ts";
 import { browser } from "../../../support/oauth/browser.ts";
 import { actors, type ProviderHarness, parameter } from "./harness.ts";

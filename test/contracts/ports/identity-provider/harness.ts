@@ -1,8 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
 import { findMember } from "../../../../services/identity/accounts/sql.ts";
-import type { ClientDocument, Grant, IdentityProvider } from "../../../../services/identity/oauth/port.ts";
+import type { Grant } from "../../../../services/identity/grants/sql.ts";
+import { insertGrant } from "../../../../services/identity/grants/sql.ts";
+import type { ClientDocument, IdentityProvider } from "../../../../services/identity/oauth/port.ts";
 import { insertClient } from "../../../../services/identity/oauth/registration/sql.ts";
-import { claimChallenge, insertGrant } from "../../../../services/identity/oauth/sql.ts";
+import { claimChallenge } from "../../../../services/identity/oauth/sql.ts";
 import type { TestIdentity } from "../../../../services/identity/testing.ts";
 import { hashToken } from "../../../../services/kit/bearer-token.ts";
 import { newId } from "../../../../services/kit/ids.ts";

@@ -57,6 +57,7 @@ export const catalogCalls: Calls = {
         recurring: { interval: "month", usage_type: "metered", meter: "mtr_1" },
       }),
   ],
+  "POST /v1/prices/{id}": [({ prices }) => prices.update("price_1", { tax_behavior: "exclusive" })],
   "GET /v1/prices/{id}": [({ prices }) => prices.retrieve("price_1")],
   "GET /v1/billing/meters": [({ billing }) => billing.meters.list({ status: "active", limit: 100 })],
   "POST /v1/billing/meters": [
@@ -100,6 +101,7 @@ export const catalogCalls: Calls = {
       }),
     ({ coupons }) => coupons.create({ amount_off: 500, currency: "usd", duration: "once", name: "Welcome" }),
   ],
+  "POST /v1/coupons/{id}": [({ coupons }) => coupons.update("cp_1", {})],
   "GET /v1/promotion_codes": [
     ({ promotionCodes }) =>
       promotionCodes.list({

@@ -14,6 +14,8 @@ export const subscriptionCalls: Calls = {
         ui_mode: "hosted_page",
         customer: "cus_1",
         customer_update: { address: "auto", name: "auto" },
+        automatic_tax: { enabled: true },
+        tax_id_collection: { enabled: true },
         client_reference_id: "acc_1",
         success_url: "https://berth.example.com/billing?checkout=done",
         cancel_url: "https://berth.example.com/billing",
@@ -79,6 +81,56 @@ export const subscriptionCalls: Calls = {
         proration_behavior: "none",
       }),
     ({ subscriptions }) => subscriptions.update("sub_1", { discounts: "" }),
+    ({ subscriptions }) =>
+      subscriptions.update(
+        "sub_1",
+        {
+          items: [
+            { id: "si_1", price: "price_4", quantity: 1 },
+            { id: "si_2", price: "price_5", quantity: 0 },
+          ],
+          proration_behavior: "always_invoice",
+          proration_date: CREATED,
+          payment_behavior: "error_if_incomplete",
+          metadata: { planChange: "pch_1" },
+        },
+        { idempotencyKey: "plan:pch_1:0" },
+      ),
+  ],
+  "POST /v1/subscription_schedules": [
+    ({ subscriptionSchedules }) =>
+      subscriptionSchedules.create({ from_subscription: "sub_1" }, { idempotencyKey: "schedule:pch_1:0" }),
+  ],
+  "GET /v1/subscription_schedules/{id}": [
+    ({ subscriptionSchedules }) => subscriptionSchedules.retrieve("sub_sched_1"),
+  ],
+  "POST /v1/subscription_schedules/{id}": [
+    ({ subscriptionSchedules }) =>
+      subscriptionSchedules.update("sub_sched_1", {
+        end_behavior: "release",
+        proration_behavior: "none",
+        metadata: { accountId: "acc_1" },
+        phases: [
+          {
+            items: [{ price: "price_4", quantity: 1 }, { price: "price_3" }],
+            discounts: [{ discount: "di_1" }],
+            start_date: CREATED,
+            end_date: CREATED + 2_592_000,
+            automatic_tax: { enabled: true },
+            proration_behavior: "none",
+          },
+          {
+            items: [{ price: "price_1", quantity: 1 }, { price: "price_3" }],
+            discounts: [{ discount: "di_1" }],
+            duration: { interval: "month", interval_count: 1 },
+            automatic_tax: { enabled: true },
+            proration_behavior: "none",
+          },
+        ],
+      }),
+  ],
+  "POST /v1/subscription_schedules/{id}/release": [
+    ({ subscriptionSchedules }) => subscriptionSchedules.release("sub_sched_1"),
   ],
   "DELETE /v1/subscriptions/{id}": [
     ({ subscriptions }) => subscriptions.cancel("sub_1", { invoice_now: true, prorate: false }),
@@ -117,6 +169,49 @@ export const subscriptionCalls: Calls = {
       invoices.list({ customer: "cus_1", status: "open", created: { gte: CREATED }, limit: 100 }),
     ({ invoices }) =>
       invoices.list({ subscription: "sub_1", status: "paid", limit: 100, expand: ["data.payments"] }),
+  ],
+  "POST /v1/invoices/create_preview": [
+    ({ invoices }) =>
+      invoices.createPreview({
+        subscription: "sub_1",
+        subscription_details: { cancel_now: true, proration_behavior: "none" },
+      }),
+    ({ invoices }) =>
+      invoices.createPreview({
+        subscription: "sub_1",
+        subscription_details: { cancel_at_period_end: true },
+      }),
+    ({ invoices }) =>
+      invoices.createPreview({
+        subscription: "sub_1",
+        subscription_details: {
+          items: [{ id: "si_1", price: "price_4", quantity: 1 }],
+          proration_behavior: "always_invoice",
+          proration_date: CREATED,
+        },
+      }),
+    ({ invoices }) =>
+      invoices.createPreview({
+        customer: "cus_1",
+        subscription_details: { items: [{ price: "price_1", quantity: 1 }] },
+        discounts: [{ promotion_code: "promo_1" }],
+        automatic_tax: { enabled: true },
+      }),
+  ],
+  "POST /v1/invoiceitems": [
+    ({ invoiceItems }) =>
+      invoiceItems.create(
+        {
+          customer: "cus_1",
+          invoice: "in_1",
+          amount: -20_000,
+          currency: "usd",
+          description: "Plan and members",
+          tax_behavior: "exclusive",
+          metadata: { settles: "sub_1" },
+        },
+        { idempotencyKey: "reduce:in_1" },
+      ),
   ],
   "GET /v1/invoice_payments": [
     ({ invoicePayments }) =>
@@ -162,7 +257,27 @@ export const subscriptionCalls: Calls = {
       ),
     ({ creditNotes }) =>
       creditNotes.create({ invoice: "in_1", amount: 16_000, refund_amount: 16_000, reason: "order_change" }),
+    ({ creditNotes }) =>
+      creditNotes.create({
+        invoice: "in_1",
+        amount: 2_000,
+        credit_amount: 500,
+        metadata: { settles: "sub_1" },
+      }),
   ],
+  "GET /v1/disputes": [
+    ({ disputes }) => disputes.list({ payment_intent: "pi_1", limit: 100 }),
+    ({ disputes }) => disputes.list({ created: { gte: CREATED }, limit: 100 }),
+  ],
+  "GET /v1/disputes/{id}": [({ disputes }) => disputes.retrieve("du_1")],
+  "POST /v1/disputes/{id}": [
+    ({ disputes }) =>
+      disputes.update("du_1", { evidence: { uncategorized_text: "winning_evidence" }, submit: true }),
+  ],
+  "POST /v1/disputes/{id}/close": [({ disputes }) => disputes.close("du_1")],
+  "GET /v1/tax/settings": [({ tax }) => tax.settings.retrieve()],
+  "GET /v1/tax/registrations": [({ tax }) => tax.registrations.list({ status: "active", limit: 100 })],
+  "GET /v1/tax_rates/{id}": [({ taxRates }) => taxRates.retrieve("txr_1")],
   "GET /v1/refunds": [({ refunds }) => refunds.list({ payment_intent: "pi_1", limit: 100 })],
   "GET /v1/refunds/{id}": [({ refunds }) => refunds.retrieve("re_1")],
   "POST /v1/refunds": [
@@ -177,6 +292,7 @@ export const subscriptionCalls: Calls = {
   "GET /v1/billing/credit_grants": [
     ({ billing }) => billing.creditGrants.list({ customer: "cus_1", limit: 100 }),
   ],
+  "POST /v1/billing/credit_grants/{id}": [({ billing }) => billing.creditGrants.update("credgr_1", {})],
   "POST /v1/billing/credit_grants": [
     ({ billing }) =>
       billing.creditGrants.create({
@@ -215,6 +331,9 @@ export const subscriptionCalls: Calls = {
         },
         metadata: { berth: "portal" },
       }),
+  ],
+  "POST /v1/billing_portal/configurations/{id}": [
+    ({ billingPortal }) => billingPortal.configurations.update("bpc_1", {}),
   ],
   "POST /v1/billing_portal/sessions": [
     ({ billingPortal }) =>

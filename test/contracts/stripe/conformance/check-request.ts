@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv, type ErrorObject } from "ajv";
 import type { Form } from "../../../../deploy/stripe-simulator/http/form.ts";
-import type { Check } from "../../../../deploy/stripe-simulator/http/server.ts";
+import type { Check } from "../../../../deploy/stripe-simulator/server/server.ts";
 
 /** JSON Schemas of requests' parameters. `requests` has the name of a definition by method and path. */
 export type RequestSchemas = {

@@ -56,6 +56,11 @@ export type RequestTypes = {
   "DELETE /v1/customers/{id}": Stripe.CustomerDeleteParams;
   "GET /v1/customers/{id}/payment_methods": Stripe.CustomerListPaymentMethodsParams;
 
+  "GET /v1/disputes": Stripe.DisputeListParams;
+  "GET /v1/disputes/{id}": Stripe.DisputeRetrieveParams;
+  "POST /v1/disputes/{id}": Stripe.DisputeUpdateParams;
+  "POST /v1/disputes/{id}/close": Stripe.DisputeCloseParams;
+
   "GET /v1/events": Stripe.EventListParams;
   "GET /v1/events/{id}": Stripe.EventRetrieveParams;
 
@@ -100,6 +105,12 @@ export type RequestTypes = {
   "GET /v1/promotion_codes/{id}": Stripe.PromotionCodeRetrieveParams;
   "POST /v1/promotion_codes/{id}": Stripe.PromotionCodeUpdateParams;
 
+  "GET /v1/tax/settings": Stripe.Tax.SettingsRetrieveParams;
+  "POST /v1/tax/settings": Stripe.Tax.SettingsUpdateParams;
+  "GET /v1/tax/registrations": Stripe.Tax.RegistrationListParams;
+  "POST /v1/tax/registrations": Stripe.Tax.RegistrationCreateParams;
+  "GET /v1/tax_rates/{id}": Stripe.TaxRateRetrieveParams;
+
   "GET /v1/refunds": Stripe.RefundListParams;
   "POST /v1/refunds": Stripe.RefundCreateParams;
   "GET /v1/refunds/{id}": Stripe.RefundRetrieveParams;
@@ -109,6 +120,11 @@ export type RequestTypes = {
   "GET /v1/subscription_items/{id}": Stripe.SubscriptionItemRetrieveParams;
   "POST /v1/subscription_items/{id}": Stripe.SubscriptionItemUpdateParams;
   "DELETE /v1/subscription_items/{id}": Stripe.SubscriptionItemDeleteParams;
+
+  "POST /v1/subscription_schedules": Stripe.SubscriptionScheduleCreateParams;
+  "GET /v1/subscription_schedules/{id}": Stripe.SubscriptionScheduleRetrieveParams;
+  "POST /v1/subscription_schedules/{id}": Stripe.SubscriptionScheduleUpdateParams;
+  "POST /v1/subscription_schedules/{id}/release": Stripe.SubscriptionScheduleReleaseParams;
 
   "GET /v1/subscriptions": Stripe.SubscriptionListParams;
   "POST /v1/subscriptions": Stripe.SubscriptionCreateParams;

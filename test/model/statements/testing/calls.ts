@@ -1,11 +1,11 @@
-import * as deletion from "../../../../services/deployer/catalog/deletion-sql.ts";
-import * as services from "../../../../services/deployer/catalog/services-sql.ts";
-import { renameProject } from "../../../../services/deployer/catalog/sql.ts";
 import * as retention from "../../../../services/deployer/deployments/retention-sql.ts";
 import * as deployments from "../../../../services/deployer/deployments/sql.ts";
 import * as transitions from "../../../../services/deployer/deployments/transitions-sql.ts";
+import * as work from "../../../../services/deployer/due/sql.ts";
 import * as images from "../../../../services/deployer/images/sql.ts";
-import * as work from "../../../../services/deployer/queue/sql.ts";
+import * as deletion from "../../../../services/deployer/projects/deletion-sql.ts";
+import * as services from "../../../../services/deployer/projects/services-sql.ts";
+import { renameProject } from "../../../../services/deployer/projects/sql.ts";
 import { readDesired } from "../../../../services/deployer/reconcile/desired-sql.ts";
 import * as resync from "../../../../services/deployer/reconcile/resync-sql.ts";
 import { markDirty, moveAddresses } from "../../../../services/deployer/releases/dirty-sql.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { OWNER_CLASS } from "../../../../services/deployer/queue/sql.ts";
+import { OWNER_CLASS } from "../../../../services/deployer/due/sql.ts";
 import type { Db } from "../../../../services/kit/postgres/db.ts";
 import { Choices, seedOf } from "../../choices.ts";
 import { Database, Session } from "../../world/database.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { insertService } from "../../../../services/deployer/catalog/services-sql.ts";
-import { insertEnvironment, insertProject } from "../../../../services/deployer/catalog/sql.ts";
+import { insertService } from "../../../../services/deployer/projects/services-sql.ts";
+import { insertEnvironment, insertProject } from "../../../../services/deployer/projects/sql.ts";
 import { createPool, type Tx } from "../../../../services/kit/postgres/db.ts";
 import { migrate } from "../../../../services/kit/postgres/migrate.ts";
 import { testDatabase } from "../../../../services/kit/testing/testing.ts";

@@ -13,7 +13,7 @@ type Operation = {
   name: string;
   method: string;
   path: string;
-  /** The role in the account, or `signed in`, as the document says. */
+  /** The role in the account that a machine needs, or `signed in`, as the document says. */
   role: string;
   usersOnly: boolean;
 };
@@ -24,12 +24,13 @@ const document = JSON.parse(
 type Documented = {
   operationId?: string;
   "x-role"?: string;
+  "x-machine-role"?: string;
   responses?: Record<string, { "x-codes"?: { code: string }[] }>;
 };
 
 /** Every operation of the API that takes a token. */
 const operations: Operation[] = Object.entries(document.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).flatMap(([method, { "x-role": role, responses }]) => {
+  Object.entries(methods).flatMap(([method, { "x-role": any, "x-machine-role": role = any, responses }]) => {
     if (role === undefined || role === "none") return [];
     const usersOnly = !!responses?.["403"]?.["x-codes"]?.some(
       ({ code }) => code === "machine_actor_forbidden",

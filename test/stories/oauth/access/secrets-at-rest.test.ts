@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { challengeOf, type OauthPlatform, oauthPlatform } from "../../../support/oauth/platform.ts";
 
@@ -69,6 +70,26 @@ test("neither the database nor a log holds anything that opens something, at any
     expect(secret!.length, name).toBeGreaterThan(15);
     expect(all.includes(secret!), name).toBe(false);
   }
+});
+
+test("neither the database nor a log holds a code of a device, as it is or as a hash", async () => {
+  const { body } = await it.post("/oauth2/device_authorization", { client_id: "berth-cli" });
+  const { device_code: deviceCode, user_code: userCode } = body as { device_code: string; user_code: string };
+  const decision = { userCode, accountId: it.accountId, role: "reader" };
+  const dumps = [await dump()];
+  await it.must("GET", `/oauth/device-request?userCode=${userCode}`);
+  await it.must("POST", "/oauth/device/complete", decision);
+  dumps.push(await dump());
+  const stored = await it.pool.query<{ user_code: string }>("select user_code from oauth_devices");
+  expect(stored.rows).toHaveLength(1);
+  const all = [...dumps, ...it.logLines].join("\n");
+  const plain = userCode.replace("-", "");
+  const hashes = [plain, userCode].flatMap((code) =>
+    (["hex", "base64", "base64url", "binary"] as const).map((as) =>
+      createHash("sha256").update(code).digest(as),
+    ),
+  );
+  for (const secret of [deviceCode, plain, userCode, ...hashes]) expect(all.includes(secret)).toBe(false);
 });
 
 test("the keys that sign tokens are in the database, and nobody reads them there", async () => {

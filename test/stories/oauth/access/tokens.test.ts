@@ -121,6 +121,18 @@ test("an application that revokes its refresh token loses its access at once", a
     expect((await it.post("/oauth2/revoke", { client_id: clientId, token })).status).toBe(200);
 });
 
+test("an application whose revocation broke off revokes again: its access is over", async () => {
+  const app = await it.letIn();
+  const revoke = () => it.post("/oauth2/revoke", { client_id: app.clientId, token: app.refreshToken });
+  const held = await holdCommits(it, "update", "oauth_grants", "new.revoked_at is not null");
+  const first = revoke();
+  await held.reached();
+  await held.release("lost");
+  expect((await first).status).toBeGreaterThanOrEqual(500);
+  expect((await revoke()).status).toBe(200);
+  await expectOver(app);
+});
+
 test("an application cannot revoke what another one holds", async () => {
   const app = await it.letIn();
   const client_id = await it.register();

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { revokeUnusedGrants } from "../../../../services/identity/oauth/grants.ts";
+import { revokeUnusedGrants } from "../../../../services/identity/grants/lifecycle.ts";
 import { sweepClients } from "../../../../services/identity/oauth/registration/sweep-clients.ts";
 import { type OauthPlatform, oauthPlatform } from "../../../support/oauth/platform.ts";
 import { withEachProvider } from "../../../support/oauth/providers.ts";

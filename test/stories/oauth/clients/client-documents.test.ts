@@ -90,5 +90,5 @@ test("an application whose document is not there is sent to the page of errors, 
   expect(searchParams.get("error")).toBe("invalid_client");
   expect(searchParams.get("error_description")).toContain("answers 404");
   const { text } = await browser()(location!);
-  expect(text).toContain("The application is not known here.");
+  expect(text).toContain("The application is not registered here.");
 });

@@ -148,6 +148,35 @@ describe.skipIf(program === undefined)("with Ory Hydra as the provider", () => {
     expect(keys.keys.filter(({ d }) => d !== undefined)).toEqual([]);
   });
 
+  test("devices without a browser are not offered, and say why; the command line comes in by a browser", async () => {
+    const as = await discover();
+    expect(as).not.toHaveProperty("device_authorization_endpoint");
+    expect(as.grant_types_supported).toEqual(["authorization_code", "refresh_token"]);
+    const body = new URLSearchParams({ client_id: "berth-cli" });
+    const refused = await fetch(`${door.origin}/oauth2/device_authorization`, { method: "POST", body });
+    expect([refused.status, await refused.json()]).toEqual([
+      400,
+      { error: "unsupported_grant_type", error_description: expect.stringContaining("Ory Hydra") },
+    ]);
+    const view = await door.call("GET", "/oauth/device-request?userCode=BCDF-GHJK");
+    expect(view.body.error?.details[0]?.reason).toBe("unknown_code");
+    const port = 40_123;
+    const cli = { software_id: "berth-cli", redirect_uris: ["http://127.0.0.1/callback"] };
+    for (let copies = 0; copies < 2; copies++)
+      expect(await door.must("POST", "/oauth/register", cli, "")).toMatchObject({ client_id: "berth-cli" });
+    const url = new URL(as.authorization_endpoint!);
+    url.search = new URLSearchParams({
+      ...{ client_id: "berth-cli", response_type: "code", state: "a-state-of-its-own" },
+      redirect_uri: `http://127.0.0.1:${port}/callback`,
+      code_challenge: await oauth.calculatePKCECodeChallenge(oauth.generateRandomCodeVerifier()),
+      code_challenge_method: "S256",
+    }).toString();
+    const page = new URL((await browser()(url.href)).location!);
+    const loginChallenge = page.searchParams.get("login_challenge");
+    const shown = await door.must("GET", `/oauth/login-request?challenge=${loginChallenge}`);
+    expect(shown).toMatchObject({ client: { clientName: "Berth CLI", firstParty: true } });
+  });
+
   test("while Hydra does not answer nothing is granted, and each step works once it answers again", async () => {
     const { loginChallenge, answer } = await begin();
     const { tokens } = await authorize("reader");

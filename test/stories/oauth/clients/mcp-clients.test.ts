@@ -5,6 +5,13 @@ import { clientStore, sdks } from "../../../support/oauth/mcp-client.ts";
 import { withEachProvider } from "../../../support/oauth/providers.ts";
 import type { Platform } from "../../../support/world.ts";
 
+/** Asks for the tools, as an older client does. */
+const POST = {
+  method: "POST",
+  headers: { "content-type": "application/json", accept: "application/json, text/event-stream" },
+  body: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
+};
+
 withEachProvider(({ name: provider, open }) => {
   let platform: Platform;
   beforeAll(async () => {
@@ -14,11 +21,11 @@ withEachProvider(({ name: provider, open }) => {
 
   describe.each(sdks)("$name", ({ name, auth, withOAuth }) => {
     /** A client that was let in; `api` sends requests with its token, refreshes it, and asks to sign in anew. */
-    async function connect(role: "reader" | "editor") {
+    async function connect(role: "reader" | "editor", serverUrl = platform.baseUrl) {
       const kept = clientStore(name);
-      const serverUrl = platform.baseUrl;
       const api = withOAuth(kept as never, serverUrl)(fetch);
-      await expect(api(`${serverUrl}/accounts`)).rejects.toThrow(/redirect/i);
+      const first = serverUrl === platform.baseUrl ? api(`${serverUrl}/accounts`) : api(serverUrl, POST);
+      await expect(first).rejects.toThrow(/redirect/i);
       const url = kept.opened()!;
       const back = await consent(platform.call, url.href, { accountId: platform.accountId, role });
       const { code, state, iss } = Object.fromEntries(back.searchParams) as Record<string, string>;
@@ -45,6 +52,23 @@ withEachProvider(({ name: provider, open }) => {
       expect(await platform.must("GET", "/me/mcp-grants")).toContainEqual(
         expect.objectContaining({ clientId: kept.clientInformation()!.client_id, clientName: name }),
       );
+    });
+
+    test("signs in with nothing but the URL of the tools, with a token that works there only", async () => {
+      const tools = `${platform.origin}/mcp`;
+      const { kept, api, url } = await connect("reader", tools);
+      expect(url.searchParams.get("resource")).toBe(tools);
+      const works = async () => {
+        const answer = await api(tools, POST);
+        return (await answer.text()).includes('"get_logs"');
+      };
+      expect(await works()).toBe(true);
+      const first = kept.tokens()!;
+      const atApi = await platform.call("GET", platform.A, undefined, { token: first.access_token });
+      expect(atApi.status).toBe(401);
+      kept.saveTokens({ ...first, access_token: "expired" });
+      expect(await works()).toBe(true);
+      expect(kept.opened()).toBeUndefined();
     });
 
     test("refreshes its token by itself when it no longer works", async () => {

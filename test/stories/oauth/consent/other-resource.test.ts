@@ -16,5 +16,5 @@ test("the consent page says where access can be used, when that is not the API o
   const page = await fetch(`${it.origin}/oauth/consent?consent_challenge=${challenge}`, {
     headers: { cookie: `berth_session=${user.token}` },
   });
-  expect(await page.text()).toContain(`To be used at</dt><dd><bdi>${ELSEWHERE}/</bdi>`);
+  expect(await page.text()).toContain(`Used with</dt><dd><bdi>${ELSEWHERE}/</bdi>`);
 });

@@ -17,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/billing/v1/billing.proto.
  */
 export const file_berth_billing_v1_billing: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9iaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SEGJlcnRoLmJpbGxpbmcudjEiLAoWR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIo4FCgxTdWJzY3JpcHRpb24SCgoCaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRJrCgZzdGF0dXMYAyABKAlCW7pIWHJWUgZhY3RpdmVSCHRyaWFsaW5nUghwYXN0X2R1ZVIIY2FuY2VsZWRSBnBhdXNlZFIGdW5wYWlkUgppbmNvbXBsZXRlUhJpbmNvbXBsZXRlX2V4cGlyZWQSJwoHY2FkZW5jZRgEIAEoCUIWukgTchFSB21vbnRobHlSBmFubnVhbBI2ChJjdXJyZW50X3BlcmlvZF9lbmQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjUKDGxlZ2FjeV91bnRpbBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAIgBARIcChRjYW5jZWxfYXRfcGVyaW9kX2VuZBgHIAEoCBIVCg1wcmljZV92ZXJzaW9uGAggASgJEhgKC2NvdXBvbl9jb2RlGAkgASgJSAGIAQESLQoGY291cG9uGAogASgLMhguYmVydGguYmlsbGluZy52MS5Db3Vwb25IAogBARIxCgVpdGVtcxgLIAMoCzIiLmJlcnRoLmJpbGxpbmcudjEuU3Vic2NyaXB0aW9uSXRlbRIrCghpbnZvaWNlcxgMIAMoCzIZLmJlcnRoLmJpbGxpbmcudjEuSW52b2ljZRI8Cg5wYXltZW50X21ldGhvZBgNIAEoCzIfLmJlcnRoLmJpbGxpbmcudjEuUGF5bWVudE1ldGhvZEgDiAEBQg8KDV9sZWdhY3lfdW50aWxCDgoMX2NvdXBvbl9jb2RlQgkKB19jb3Vwb25CEQoPX3BheW1lbnRfbWV0aG9kIoMBCgZDb3Vwb24SDAoEY29kZRgBIAEoCRINCgVsYWJlbBgCIAEoCRIYCgtwZXJjZW50X29mZhgDIAEoAUgAiAEBEh0KEGFtb3VudF9vZmZfY2VudHMYBCABKAVIAYgBAUIOCgxfcGVyY2VudF9vZmZCEwoRX2Ftb3VudF9vZmZfY2VudHMicwoQU3Vic2NyaXB0aW9uSXRlbRIoCgRraW5kGAEgASgJQhq6SBdyFVIEcGxhblIEc2VhdFIHY29tcHV0ZRILCgNyZWYYAiABKAkSEAoIcXVhbnRpdHkYAyABKAUSFgoOdW5pdF9wcmljZV91c2QYBCABKAEi3wIKB0ludm9pY2USCgoCaWQYASABKAkSMAoMcGVyaW9kX3N0YXJ0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwZXJpb2RfZW5kGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0b3RhbF91c2QYBCABKAESPQoEa2luZBgFIAEoCUIvukgscipSDHN1YnNjcmlwdGlvblIHY29tcHV0ZVIJcHJvcmF0aW9uUgZtYW51YWwSNgoGc3RhdHVzGAYgASgJQia6SCNyIVIEb3BlblIEcGFpZFIEdm9pZFINdW5jb2xsZWN0aWJsZRIeCgdwZGZfdXJsGAcgASgJQgi6SAVyA4gBAUgAiAEBEiEKCmhvc3RlZF91cmwYCCABKAlCCLpIBXIDiAEBSAGIAQFCCgoIX3BkZl91cmxCDQoLX2hvc3RlZF91cmwihgEKDVBheW1lbnRNZXRob2QSDQoFYnJhbmQYASABKAkSEgoFbGFzdDQYAiABKAlIAIgBARIWCglleHBfbW9udGgYAyABKAVIAYgBARIVCghleHBfeWVhchgEIAEoBUgCiAEBQggKBl9sYXN0NEIMCgpfZXhwX21vbnRoQgsKCV9leHBfeWVhciKFAQoZQ3JlYXRlU3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhoKB3RpZXJfaWQYAiABKAlCCbpIBnIEEAEYQBIsCgdjYWRlbmNlGAMgASgJQha6SBNyEVIHbW9udGhseVIGYW5udWFsSACIAQFCCgoIX2NhZGVuY2UiMQoPQ2hlY2tvdXRTZXNzaW9uEh4KDGNoZWNrb3V0X3VybBgBIAEoCUIIukgFcgOIAQEiLwoZQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIqgBChhDYW5jZWxTdWJzY3JpcHRpb25SZXN1bHQSHwoGc3RhdHVzGAEgASgJQg+6SAxyClIIY2FuY2VsZWQSFAoMYWNjZXNzX3VudGlsGAIgASgJEi0KBnJlZnVuZBgDIAEoCzIYLmJlcnRoLmJpbGxpbmcudjEuUmVmdW5kSACIAQESGwoTcmVmdW5kX3VuZGVyX3JldmlldxgEIAEoCEIJCgdfcmVmdW5kIloKBlJlZnVuZBISCgphbW91bnRfdXNkGAEgASgBEhwKCGN1cnJlbmN5GAIgASgJQgq6SAdyBVIDdXNkEh4KFmVzdGltYXRlZF9hcnJpdmFsX2RheXMYAyABKAUiMAoaUHJldmlld0NhbmNlbGxhdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSKCAQoTQ2FuY2VsbGF0aW9uUHJldmlldxIUCgxhY2Nlc3NfdW50aWwYASABKAkSLQoGcmVmdW5kGAIgASgLMhguYmVydGguYmlsbGluZy52MS5SZWZ1bmRIAIgBARIbChNyZWZ1bmRfdW5kZXJfcmV2aWV3GAMgASgIQgkKB19yZWZ1bmQiLAoWR2V0Q29tcHV0ZVVzYWdlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIoADCgxDb21wdXRlVXNhZ2USMAoMcGVyaW9kX3N0YXJ0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwZXJpb2RfZW5kGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVhc19vZhgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLYWNjcnVlZF91c2QYBCABKAESDwoHbmV0X3VzZBgFIAEoARIZChFwcm9qZWN0ZWRfbmV0X3VzZBgGIAEoARIuCglhbGxvd2FuY2UYByABKAsyGy5iZXJ0aC5iaWxsaW5nLnYxLkFsbG93YW5jZRIoCgZjcmVkaXQYCCABKAsyGC5iZXJ0aC5iaWxsaW5nLnYxLkNyZWRpdBIwCghzZXJ2aWNlcxgJIAMoCzIeLmJlcnRoLmJpbGxpbmcudjEuU2VydmljZVVzYWdlEhYKDmFkanVzdG1lbnRfdXNkGAogASgBIrwBCglBbGxvd2FuY2USEAoIZWxpZ2libGUYASABKAgSEwoLYXBwbGllZF91c2QYAiABKAESOAoHYnlfdHlwZRgDIAMoCzInLmJlcnRoLmJpbGxpbmcudjEuQWxsb3dhbmNlLkJ5VHlwZUVudHJ5Gk4KC0J5VHlwZUVudHJ5EgsKA2tleRgBIAEoCRIuCgV2YWx1ZRgCIAEoCzIfLmJlcnRoLmJpbGxpbmcudjEuVHlwZUFsbG93YW5jZToCOAEiQAoNVHlwZUFsbG93YW5jZRITCgthcHBsaWVkX3VzZBgBIAEoARIaChJjb3ZlcmVkX3NlcnZpY2VfaWQYAiABKAkiSgoGQ3JlZGl0EhQKDGluY2x1ZGVkX3VzZBgBIAEoARITCgthcHBsaWVkX3VzZBgCIAEoARIVCg1yZW1haW5pbmdfdXNkGAMgASgBIrUBCgxTZXJ2aWNlVXNhZ2USEgoKc2VydmljZV9pZBgBIAEoCRIUCgxzZXJ2aWNlX25hbWUYAiABKAkSFAoMcHJvamVjdF9uYW1lGAMgASgJEjEKBHR5cGUYBCABKAlCI7pIIHIeUgN3ZWJSBndvcmtlclIIcG9zdGdyZXNSBXJlZGlzEhMKC2FjY3J1ZWRfdXNkGAUgASgBEh0KFWFsbG93YW5jZV9hcHBsaWVkX3VzZBgGIAEoASLXAQocTGlzdENvbXB1dGVVc2FnZUxpbmVzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhcKCnNlcnZpY2VfaWQYAiABKAlIAIgBARITCgZjdXJzb3IYAyABKAlIAYgBARIdCgVsaW1pdBgEIAEoBUIJukgGGgQYZCgBSAKIAQESKwoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSAOIAQFCDQoLX3NlcnZpY2VfaWRCCQoHX2N1cnNvckIICgZfbGltaXRCBQoDX2F0Im8KFUNvbXB1dGVVc2FnZUxpbmVzUGFnZRIwCgRkYXRhGAEgAygLMiIuYmVydGguYmlsbGluZy52MS5Db21wdXRlVXNhZ2VMaW5lEiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2UiswIKEENvbXB1dGVVc2FnZUxpbmUSEgoKc2VydmljZV9pZBgBIAEoCRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCghlbmRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAIgBARIvCgRzaXplGAQgASgJQiG6SB5yHFIEbmFub1IFc21hbGxSBm1lZGl1bVIFbGFyZ2USEAoIcmVwbGljYXMYBSABKAUSDwoHc2Vjb25kcxgGIAEoARIbChNuYW5vX3VzZF9wZXJfc2Vjb25kGAcgASgFEhMKC2FjY3J1ZWRfdXNkGAggASgBEhUKDXByaWNlX3ZlcnNpb24YCSABKAlCCwoJX2VuZGVkX2F0IiYKEEdldENvdXBvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSJECg1QZW5kaW5nQ291cG9uEjMKB3BlbmRpbmcYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWVCCoK8GAZDb3Vwb24iQwoTUmVkZWVtQ291cG9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhgKBGNvZGUYAiABKAlCCrpIB3IFEAEYyAEiKQoTUmVtb3ZlQ291cG9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIi4KGE9wZW5CaWxsaW5nUG9ydGFsUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIiYKDUJpbGxpbmdQb3J0YWwSFQoDdXJsGAEgASgJQgi6SAVyA4gBATKZDwoOQmlsbGluZ1NlcnZpY2USqwEKD0dldFN1YnNjcmlwdGlvbhIoLmJlcnRoLmJpbGxpbmcudjEuR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBoeLmJlcnRoLmJpbGxpbmcudjEuU3Vic2NyaXB0aW9uIk6iuxgfCAU6GwiUAxIWc3Vic2NyaXB0aW9uX25vdF9mb3VuZILT5JMCJRIjL2FjY291bnRzL3thY2NvdW50X2lkfS9zdWJzY3JpcHRpb24SiAIKEkNyZWF0ZVN1YnNjcmlwdGlvbhIrLmJlcnRoLmJpbGxpbmcudjEuQ3JlYXRlU3Vic2NyaXB0aW9uUmVxdWVzdBohLmJlcnRoLmJpbGxpbmcudjEuQ2hlY2tvdXRTZXNzaW9uIqEBorsYbwgFOhgIkwMSE3RpZXJfbm90X3NlbGZfc2VydmU6FQiTAxIQZGlyZWN0X2FncmVlbWVudDoYCJkDEhNzdWJzY3JpcHRpb25fZXhpc3RzQg5pbnZhbGlkX2Nob2ljZUoQcGF5bWVudF9wcm92aWRlcoLT5JMCKDoBKiIjL2FjY291bnRzL3thY2NvdW50X2lkfS9zdWJzY3JpcHRpb24S7AEKEkNhbmNlbFN1YnNjcmlwdGlvbhIrLmJlcnRoLmJpbGxpbmcudjEuQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBoqLmJlcnRoLmJpbGxpbmcudjEuQ2FuY2VsU3Vic2NyaXB0aW9uUmVzdWx0In2iuxhOCAU6GwiUAxIWc3Vic2NyaXB0aW9uX25vdF9mb3VuZDobCJkDEhZzdWJzY3JpcHRpb25fY2FuY2VsaW5nShBwYXltZW50X3Byb3ZpZGVygtPkkwIlKiMvYWNjb3VudHMve2FjY291bnRfaWR9L3N1YnNjcmlwdGlvbhLmAQoTUHJldmlld0NhbmNlbGxhdGlvbhIsLmJlcnRoLmJpbGxpbmcudjEuUHJldmlld0NhbmNlbGxhdGlvblJlcXVlc3QaJS5iZXJ0aC5iaWxsaW5nLnYxLkNhbmNlbGxhdGlvblByZXZpZXcieqK7GDwIBTobCJQDEhZzdWJzY3JpcHRpb25fbm90X2ZvdW5kOhsImQMSFnN1YnNjcmlwdGlvbl9jYW5jZWxpbmeC0+STAjQSMi9hY2NvdW50cy97YWNjb3VudF9pZH0vc3Vic2NyaXB0aW9uL2NhbmNlbC1wcmV2aWV3Eo8BCg9HZXRDb21wdXRlVXNhZ2USKC5iZXJ0aC5iaWxsaW5nLnYxLkdldENvbXB1dGVVc2FnZVJlcXVlc3QaHi5iZXJ0aC5iaWxsaW5nLnYxLkNvbXB1dGVVc2FnZSIyorsYAggFgtPkkwImEiQvYWNjb3VudHMve2FjY291bnRfaWR9L2NvbXB1dGUtdXNhZ2USqgEKFUxpc3RDb21wdXRlVXNhZ2VMaW5lcxIuLmJlcnRoLmJpbGxpbmcudjEuTGlzdENvbXB1dGVVc2FnZUxpbmVzUmVxdWVzdBonLmJlcnRoLmJpbGxpbmcudjEuQ29tcHV0ZVVzYWdlTGluZXNQYWdlIjiiuxgCCAWC0+STAiwSKi9hY2NvdW50cy97YWNjb3VudF9pZH0vY29tcHV0ZS11c2FnZS9saW5lcxJ9CglHZXRDb3Vwb24SIi5iZXJ0aC5iaWxsaW5nLnYxLkdldENvdXBvblJlcXVlc3QaHy5iZXJ0aC5iaWxsaW5nLnYxLlBlbmRpbmdDb3Vwb24iK6K7GAIIBYLT5JMCHxIdL2FjY291bnRzL3thY2NvdW50X2lkfS9jb3Vwb24S4QEKDFJlZGVlbUNvdXBvbhIlLmJlcnRoLmJpbGxpbmcudjEuUmVkZWVtQ291cG9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSKRAaK7GGUIBRjMAToVCJQDEhBjb3Vwb25fbm90X2ZvdW5kQjVleHBpcmVkLHJlZGVtcHRpb25fbGltaXQscGxhbl9yZXN0cmljdGVkLG5vdF9lbGlnaWJsZUoQcGF5bWVudF9wcm92aWRlcoLT5JMCIjoBKiIdL2FjY291bnRzL3thY2NvdW50X2lkfS9jb3Vwb24SjwEKDFJlbW92ZUNvdXBvbhIlLmJlcnRoLmJpbGxpbmcudjEuUmVtb3ZlQ291cG9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSJAorsYFwgFGMwBShBwYXltZW50X3Byb3ZpZGVygtPkkwIfKh0vYWNjb3VudHMve2FjY291bnRfaWR9L2NvdXBvbhLBAQoRT3BlbkJpbGxpbmdQb3J0YWwSKi5iZXJ0aC5iaWxsaW5nLnYxLk9wZW5CaWxsaW5nUG9ydGFsUmVxdWVzdBofLmJlcnRoLmJpbGxpbmcudjEuQmlsbGluZ1BvcnRhbCJforsYLggFOhgImQMSE25vX2JpbGxpbmdfY3VzdG9tZXJKEHBheW1lbnRfcHJvdmlkZXKC0+STAicSJS9hY2NvdW50cy97YWNjb3VudF9pZH0vYmlsbGluZy1wb3J0YWxiBnByb3RvMw", [file_berth_options_v1_options, file_berth_options_v1_page, file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_empty, file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("Ch5iZXJ0aC9iaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SEGJlcnRoLmJpbGxpbmcudjEiLAoWR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIt8FCgxTdWJzY3JpcHRpb24SCgoCaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRJrCgZzdGF0dXMYAyABKAlCW7pIWHJWUgZhY3RpdmVSCHRyaWFsaW5nUghwYXN0X2R1ZVIIY2FuY2VsZWRSBnBhdXNlZFIGdW5wYWlkUgppbmNvbXBsZXRlUhJpbmNvbXBsZXRlX2V4cGlyZWQSJwoHY2FkZW5jZRgEIAEoCUIWukgTchFSB21vbnRobHlSBmFubnVhbBI2ChJjdXJyZW50X3BlcmlvZF9lbmQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjUKDGxlZ2FjeV91bnRpbBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAIgBARIcChRjYW5jZWxfYXRfcGVyaW9kX2VuZBgHIAEoCBIVCg1wcmljZV92ZXJzaW9uGAggASgJEhgKC2NvdXBvbl9jb2RlGAkgASgJSAGIAQESLQoGY291cG9uGAogASgLMhguYmVydGguYmlsbGluZy52MS5Db3Vwb25IAogBARIxCgVpdGVtcxgLIAMoCzIiLmJlcnRoLmJpbGxpbmcudjEuU3Vic2NyaXB0aW9uSXRlbRIrCghpbnZvaWNlcxgMIAMoCzIZLmJlcnRoLmJpbGxpbmcudjEuSW52b2ljZRI8Cg5wYXltZW50X21ldGhvZBgNIAEoCzIfLmJlcnRoLmJpbGxpbmcudjEuUGF5bWVudE1ldGhvZEgDiAEBEjwKDnBlbmRpbmdfY2hhbmdlGA4gASgLMh8uYmVydGguYmlsbGluZy52MS5QZW5kaW5nQ2hhbmdlSASIAQFCDwoNX2xlZ2FjeV91bnRpbEIOCgxfY291cG9uX2NvZGVCCQoHX2NvdXBvbkIRCg9fcGF5bWVudF9tZXRob2RCEQoPX3BlbmRpbmdfY2hhbmdlInEKDVBlbmRpbmdDaGFuZ2USDwoHdGllcl9pZBgBIAEoCRInCgdjYWRlbmNlGAIgASgJQha6SBNyEVIHbW9udGhseVIGYW5udWFsEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKDAQoGQ291cG9uEgwKBGNvZGUYASABKAkSDQoFbGFiZWwYAiABKAkSGAoLcGVyY2VudF9vZmYYAyABKAFIAIgBARIdChBhbW91bnRfb2ZmX2NlbnRzGAQgASgFSAGIAQFCDgoMX3BlcmNlbnRfb2ZmQhMKEV9hbW91bnRfb2ZmX2NlbnRzInMKEFN1YnNjcmlwdGlvbkl0ZW0SKAoEa2luZBgBIAEoCUIaukgXchVSBHBsYW5SBHNlYXRSB2NvbXB1dGUSCwoDcmVmGAIgASgJEhAKCHF1YW50aXR5GAMgASgFEhYKDnVuaXRfcHJpY2VfdXNkGAQgASgBIpADCgdJbnZvaWNlEgoKAmlkGAEgASgJEjAKDHBlcmlvZF9zdGFydBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKcGVyaW9kX2VuZBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdG90YWxfdXNkGAQgASgBEj0KBGtpbmQYBSABKAlCL7pILHIqUgxzdWJzY3JpcHRpb25SB2NvbXB1dGVSCXByb3JhdGlvblIGbWFudWFsEjYKBnN0YXR1cxgGIAEoCUImukgjciFSBG9wZW5SBHBhaWRSBHZvaWRSDXVuY29sbGVjdGlibGUSHgoHcGRmX3VybBgHIAEoCUIIukgFcgOIAQFIAIgBARIhCgpob3N0ZWRfdXJsGAggASgJQgi6SAVyA4gBAUgBiAEBEhMKBm51bWJlchgJIAEoCUgCiAEBEg8KB3RheF91c2QYCiABKAFCCgoIX3BkZl91cmxCDQoLX2hvc3RlZF91cmxCCQoHX251bWJlciLbAQoLSW52b2ljZUxpbmUSDAoEa2luZBgBIAEoCRIMCgR0aWVyGAIgASgJEhAKCHF1YW50aXR5GAMgASgDEhQKDGFtb3VudF9jZW50cxgEIAEoAxIwCgxwZXJpb2Rfc3RhcnQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnBlcmlvZF9lbmQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCXByb3JhdGlvbhgHIAEoCBITCgtkZXNjcmlwdGlvbhgIIAEoCSKGAQoNUGF5bWVudE1ldGhvZBINCgVicmFuZBgBIAEoCRISCgVsYXN0NBgCIAEoCUgAiAEBEhYKCWV4cF9tb250aBgDIAEoBUgBiAEBEhUKCGV4cF95ZWFyGAQgASgFSAKIAQFCCAoGX2xhc3Q0QgwKCl9leHBfbW9udGhCCwoJX2V4cF95ZWFyIoUBChlDcmVhdGVTdWJzY3JpcHRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSGgoHdGllcl9pZBgCIAEoCUIJukgGcgQQARhAEiwKB2NhZGVuY2UYAyABKAlCFrpIE3IRUgdtb250aGx5UgZhbm51YWxIAIgBAUIKCghfY2FkZW5jZSIxCg9DaGVja291dFNlc3Npb24SHgoMY2hlY2tvdXRfdXJsGAEgASgJQgi6SAVyA4gBASKCAQoWUHJldmlld0NoZWNrb3V0UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhoKB3RpZXJfaWQYAiABKAlCCbpIBnIEEAEYQBIsCgdjYWRlbmNlGAMgASgJQha6SBNyEVIHbW9udGhseVIGYW5udWFsSACIAQFCCgoIX2NhZGVuY2UixwMKD0NoZWNrb3V0UHJldmlldxItCgVsaW5lcxgBIAMoCzIeLmJlcnRoLmJpbGxpbmcudjEuQ2hlY2tvdXRMaW5lEi0KBmNvdXBvbhgCIAEoCzIYLmJlcnRoLmJpbGxpbmcudjEuQ291cG9uSACIAQESPAoOY291cG9uX3JlZnVzYWwYAyABKAsyHy5iZXJ0aC5iaWxsaW5nLnYxLkNvdXBvblJlZnVzYWxIAYgBARIUCgxkaXNjb3VudF91c2QYBCABKAESEQoJb3RoZXJfdXNkGAUgASgBEhMKC2JhbGFuY2VfdXNkGAYgASgBEhEKCXRvdGFsX3VzZBgHIAEoARItCglyZW5ld3NfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC3JlbmV3YWxfdXNkGAkgASgBEhAKCG93ZWRfdXNkGAogASgBEhQKB3RheF91c2QYCyABKAFIAogBARIXCg90YXhfYXRfY2hlY2tvdXQYDCABKAgSGAoQb3dlZF9jb21wdXRlX3VzZBgNIAEoAUIJCgdfY291cG9uQhEKD19jb3Vwb25fcmVmdXNhbEIKCghfdGF4X3VzZCJtCgxDaGVja291dExpbmUSHwoEa2luZBgBIAEoCUIRukgOcgxSBHBsYW5SBHNlYXQSEAoIcXVhbnRpdHkYAiABKAUSFgoOdW5pdF9wcmljZV91c2QYAyABKAESEgoKYW1vdW50X3VzZBgEIAEoASJuCg1Db3Vwb25SZWZ1c2FsEgwKBGNvZGUYASABKAkSTwoGcmVhc29uGAIgASgJQj+6SDxyOlIHZXhwaXJlZFIQcmVkZW1wdGlvbl9saW1pdFIPcGxhbl9yZXN0cmljdGVkUgxub3RfZWxpZ2libGUiLwoZQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIv4CChhDYW5jZWxTdWJzY3JpcHRpb25SZXN1bHQSHwoGc3RhdHVzGAEgASgJQg+6SAxyClIIY2FuY2VsZWQSFAoMYWNjZXNzX3VudGlsGAIgASgJEi0KBnJlZnVuZBgDIAEoCzIYLmJlcnRoLmJpbGxpbmcudjEuUmVmdW5kSACIAQESGwoTcmVmdW5kX3VuZGVyX3JldmlldxgEIAEoCBIpCgVhc19vZhgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNQoHY2hhcmdlcxgGIAMoCzIkLmJlcnRoLmJpbGxpbmcudjEuQ2FuY2VsbGF0aW9uQ2hhcmdlEjUKB2NyZWRpdHMYByADKAsyJC5iZXJ0aC5iaWxsaW5nLnYxLkNhbmNlbGxhdGlvbkNyZWRpdBIYChB1bmRlcl9yZXZpZXdfdXNkGAggASgBEg8KB25ldF91c2QYCSABKAESEAoId2FybmluZ3MYCiADKAlCCQoHX3JlZnVuZCKuAQoSQ2FuY2VsbGF0aW9uQ2hhcmdlEj0KBGtpbmQYASABKAlCL7pILHIqUgxzdWJzY3JpcHRpb25SB2NvbXB1dGVSCXByb3JhdGlvblIGbWFudWFsEhIKCmFtb3VudF91c2QYAiABKAESKwoCYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSACIAQESEQoJZXN0aW1hdGVkGAQgASgIQgUKA19hdCJdChJDYW5jZWxsYXRpb25DcmVkaXQSMwoEa2luZBgBIAEoCUIlukgiciBSDG9wZW5faW52b2ljZVIHcmVuZXdhbFIHYmFsYW5jZRISCgphbW91bnRfdXNkGAIgASgBInwKBlJlZnVuZBISCgphbW91bnRfdXNkGAEgASgBEhwKCGN1cnJlbmN5GAIgASgJQgq6SAdyBVIDdXNkEh4KFmVzdGltYXRlZF9hcnJpdmFsX2RheXMYAyABKAUSFAoHdGF4X3VzZBgEIAEoAUgAiAEBQgoKCF90YXhfdXNkIjAKGlByZXZpZXdDYW5jZWxsYXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAki2AIKE0NhbmNlbGxhdGlvblByZXZpZXcSFAoMYWNjZXNzX3VudGlsGAEgASgJEi0KBnJlZnVuZBgCIAEoCzIYLmJlcnRoLmJpbGxpbmcudjEuUmVmdW5kSACIAQESGwoTcmVmdW5kX3VuZGVyX3JldmlldxgDIAEoCBIpCgVhc19vZhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNQoHY2hhcmdlcxgFIAMoCzIkLmJlcnRoLmJpbGxpbmcudjEuQ2FuY2VsbGF0aW9uQ2hhcmdlEjUKB2NyZWRpdHMYBiADKAsyJC5iZXJ0aC5iaWxsaW5nLnYxLkNhbmNlbGxhdGlvbkNyZWRpdBIYChB1bmRlcl9yZXZpZXdfdXNkGAcgASgBEg8KB25ldF91c2QYCCABKAESEAoId2FybmluZ3MYCSADKAlCCQoHX3JlZnVuZCKyAgoZVXBkYXRlU3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEh8KB3RpZXJfaWQYAiABKAlCCbpIBnIEEAEYQEgAiAEBEiwKB2NhZGVuY2UYAyABKAlCFrpIE3IRUgdtb250aGx5UgZhbm51YWxIAYgBARIhChRjYW5jZWxfYXRfcGVyaW9kX2VuZBgEIAEoCEgCiAEBEi4KBWFzX29mGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgDiAEBEhYKCXRvdGFsX3VzZBgGIAEoAUgEiAEBQgoKCF90aWVyX2lkQgoKCF9jYWRlbmNlQhcKFV9jYW5jZWxfYXRfcGVyaW9kX2VuZEIICgZfYXNfb2ZCDAoKX3RvdGFsX3VzZCKdAQogUHJldmlld1N1YnNjcmlwdGlvbkNoYW5nZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIfCgd0aWVyX2lkGAIgASgJQgm6SAZyBBABGEBIAIgBARIsCgdjYWRlbmNlGAMgASgJQha6SBNyEVIHbW9udGhseVIGYW5udWFsSAGIAQFCCgoIX3RpZXJfaWRCCgoIX2NhZGVuY2UijgQKElN1YnNjcmlwdGlvbkNoYW5nZRIsCgZlZmZlY3QYASABKAlCHLpIGXIXUgNub3dSCnBlcmlvZF9lbmRSBG5vbmUSDwoHdGllcl9pZBgCIAEoCRInCgdjYWRlbmNlGAMgASgJQha6SBNyEVIHbW9udGhseVIGYW5udWFsEjAKDGVmZmVjdGl2ZV9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFYXNfb2YYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKBWxpbmVzGAYgAygLMhwuYmVydGguYmlsbGluZy52MS5DaGFuZ2VMaW5lEhQKDGRpc2NvdW50X3VzZBgHIAEoARIPCgd0YXhfdXNkGAggASgBEhMKC2JhbGFuY2VfdXNkGAkgASgBEhEKCXRvdGFsX3VzZBgKIAEoARItCglyZW5ld3NfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC3JlbmV3YWxfdXNkGAwgASgBEhoKEmFkZGl0aW9uYWxfbWVtYmVycxgNIAEoBRISCgpjcmVkaXRfdXNkGA4gASgBEjEKCGV4Y2VlZGVkGA8gAygLMh8uYmVydGguYmlsbGluZy52MS5FeGNlZWRlZExpbWl0EhAKCHdhcm5pbmdzGBAgAygJIsUBCgpDaGFuZ2VMaW5lEgwKBGtpbmQYASABKAkSDAoEdGllchgCIAEoCRIQCghxdWFudGl0eRgDIAEoBRISCgphbW91bnRfdXNkGAQgASgBEjAKDHBlcmlvZF9zdGFydBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKcGVyaW9kX2VuZBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZGVzY3JpcHRpb24YByABKAkiPQoNRXhjZWVkZWRMaW1pdBINCgVsaW1pdBgBIAEoCRIPCgdhbGxvd2VkGAIgASgFEgwKBHVzZWQYAyABKAUiLAoWR2V0Q29tcHV0ZVVzYWdlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIpIDCgxDb21wdXRlVXNhZ2USMAoMcGVyaW9kX3N0YXJ0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwZXJpb2RfZW5kGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVhc19vZhgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLYWNjcnVlZF91c2QYBCABKAESDwoHbmV0X3VzZBgFIAEoARIZChFwcm9qZWN0ZWRfbmV0X3VzZBgGIAEoARIuCglhbGxvd2FuY2UYByABKAsyGy5iZXJ0aC5iaWxsaW5nLnYxLkFsbG93YW5jZRIoCgZjcmVkaXQYCCABKAsyGC5iZXJ0aC5iaWxsaW5nLnYxLkNyZWRpdBIwCghzZXJ2aWNlcxgJIAMoCzIeLmJlcnRoLmJpbGxpbmcudjEuU2VydmljZVVzYWdlEhYKDmFkanVzdG1lbnRfdXNkGAogASgBEhAKCG93ZWRfdXNkGAsgASgBIrwBCglBbGxvd2FuY2USEAoIZWxpZ2libGUYASABKAgSEwoLYXBwbGllZF91c2QYAiABKAESOAoHYnlfdHlwZRgDIAMoCzInLmJlcnRoLmJpbGxpbmcudjEuQWxsb3dhbmNlLkJ5VHlwZUVudHJ5Gk4KC0J5VHlwZUVudHJ5EgsKA2tleRgBIAEoCRIuCgV2YWx1ZRgCIAEoCzIfLmJlcnRoLmJpbGxpbmcudjEuVHlwZUFsbG93YW5jZToCOAEiQAoNVHlwZUFsbG93YW5jZRITCgthcHBsaWVkX3VzZBgBIAEoARIaChJjb3ZlcmVkX3NlcnZpY2VfaWQYAiABKAkiSgoGQ3JlZGl0EhQKDGluY2x1ZGVkX3VzZBgBIAEoARITCgthcHBsaWVkX3VzZBgCIAEoARIVCg1yZW1haW5pbmdfdXNkGAMgASgBIrUBCgxTZXJ2aWNlVXNhZ2USEgoKc2VydmljZV9pZBgBIAEoCRIUCgxzZXJ2aWNlX25hbWUYAiABKAkSFAoMcHJvamVjdF9uYW1lGAMgASgJEjEKBHR5cGUYBCABKAlCI7pIIHIeUgN3ZWJSBndvcmtlclIIcG9zdGdyZXNSBXJlZGlzEhMKC2FjY3J1ZWRfdXNkGAUgASgBEh0KFWFsbG93YW5jZV9hcHBsaWVkX3VzZBgGIAEoASLXAQocTGlzdENvbXB1dGVVc2FnZUxpbmVzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhcKCnNlcnZpY2VfaWQYAiABKAlIAIgBARITCgZjdXJzb3IYAyABKAlIAYgBARIdCgVsaW1pdBgEIAEoBUIJukgGGgQYZCgBSAKIAQESKwoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSAOIAQFCDQoLX3NlcnZpY2VfaWRCCQoHX2N1cnNvckIICgZfbGltaXRCBQoDX2F0Im8KFUNvbXB1dGVVc2FnZUxpbmVzUGFnZRIwCgRkYXRhGAEgAygLMiIuYmVydGguYmlsbGluZy52MS5Db21wdXRlVXNhZ2VMaW5lEiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2UiswIKEENvbXB1dGVVc2FnZUxpbmUSEgoKc2VydmljZV9pZBgBIAEoCRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCghlbmRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAIgBARIvCgRzaXplGAQgASgJQiG6SB5yHFIEbmFub1IFc21hbGxSBm1lZGl1bVIFbGFyZ2USEAoIcmVwbGljYXMYBSABKAUSDwoHc2Vjb25kcxgGIAEoARIbChNuYW5vX3VzZF9wZXJfc2Vjb25kGAcgASgFEhMKC2FjY3J1ZWRfdXNkGAggASgBEhUKDXByaWNlX3ZlcnNpb24YCSABKAlCCwoJX2VuZGVkX2F0InQKFUxpc3RTdGF0ZW1lbnRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhMKBmN1cnNvchgCIAEoCUgAiAEBEh0KBWxpbWl0GAMgASgFQgm6SAYaBBhkKAFIAYgBAUIJCgdfY3Vyc29yQggKBl9saW1pdCJoCg5TdGF0ZW1lbnRzUGFnZRIwCgRkYXRhGAEgAygLMiIuYmVydGguYmlsbGluZy52MS5TdGF0ZW1lbnRTdW1tYXJ5EiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2UiqwEKEFN0YXRlbWVudFN1bW1hcnkSDQoFbW9udGgYASABKAkSMAoMcGVyaW9kX3N0YXJ0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwZXJpb2RfZW5kGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl1c2FnZV91c2QYBCABKAESEwoLY2hhcmdlZF91c2QYBSABKAEiOAoTR2V0U3RhdGVtZW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg0KBW1vbnRoGAIgASgJIpMBCglTdGF0ZW1lbnQSDQoFbW9udGgYASABKAkSMgoHcGVyaW9kcxgCIAMoCzIhLmJlcnRoLmJpbGxpbmcudjEuU3RhdGVtZW50UGVyaW9kEi4KBWxpbmVzGAMgAygLMh8uYmVydGguYmlsbGluZy52MS5TdGF0ZW1lbnRMaW5lEhMKC2NoYXJnZWRfdXNkGAQgASgBIpUECg9TdGF0ZW1lbnRQZXJpb2QSMAoMcGVyaW9kX3N0YXJ0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwZXJpb2RfZW5kGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgd0aWVyX2lkGAMgASgJEg4KBmJpbGxlZBgEIAEoCBIRCgl1c2FnZV91c2QYBSABKAESFQoNYWxsb3dhbmNlX3VzZBgGIAEoARIWCg5hZGp1c3RtZW50X3VzZBgHIAEoARIYChBjYXJyaWVkX292ZXJfdXNkGAggASgBEhQKDHJvdW5kaW5nX3VzZBgJIAEoARIPCgdkdWVfdXNkGAogASgBEhIKCmNyZWRpdF91c2QYCyABKAESEwoLY2hhcmdlZF91c2QYDCABKAESFwoKaW52b2ljZV9pZBgNIAEoCUgAiAEBEhsKDmludm9pY2VfbnVtYmVyGA4gASgJSAGIAQESGQoMaW52b2ljZWRfdXNkGA8gASgBSAKIAQESLQoJY2xvc2VkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgd0YXhfdXNkGBEgASgBSAOIAQFCDQoLX2ludm9pY2VfaWRCEQoPX2ludm9pY2VfbnVtYmVyQg8KDV9pbnZvaWNlZF91c2RCCgoIX3RheF91c2Qi9gMKDVN0YXRlbWVudExpbmUSMAoMcGVyaW9kX3N0YXJ0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwZXJpb2RfZW5kGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBJaCgRraW5kGAMgASgJQky6SElyR1IHc2VydmljZVIKYWRqdXN0bWVudFIMY2FycmllZF9vdmVyUghyb3VuZGluZ1IGY3JlZGl0UgN0YXhSC25vdF9jaGFyZ2VkEhMKC2Rlc2NyaXB0aW9uGAQgASgJEhcKCnNlcnZpY2VfaWQYBSABKAlIAIgBARIZCgxzZXJ2aWNlX25hbWUYBiABKAlIAYgBARIZCgxwcm9qZWN0X25hbWUYByABKAlIAogBARIZCgxzZXJ2aWNlX3R5cGUYCCABKAlIA4gBARIWCgl1c2FnZV91c2QYCSABKAFIBIgBARIaCg1hbGxvd2FuY2VfdXNkGAogASgBSAWIAQESEgoKYW1vdW50X3VzZBgLIAEoAUINCgtfc2VydmljZV9pZEIPCg1fc2VydmljZV9uYW1lQg8KDV9wcm9qZWN0X25hbWVCDwoNX3NlcnZpY2VfdHlwZUIMCgpfdXNhZ2VfdXNkQhAKDl9hbGxvd2FuY2VfdXNkIioKFEdldFNwZW5kTGltaXRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiUAoUU2V0U3BlbmRMaW1pdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCglsaW1pdF91c2QYAiABKAFIAIgBAUIMCgpfbGltaXRfdXNkIrgBCgpTcGVuZExpbWl0EhYKCWxpbWl0X3VzZBgBIAEoAUgAiAEBEhEKCXNwZW50X3VzZBgCIAEoARIwCgxwZXJpb2Rfc3RhcnQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnBlcmlvZF9lbmQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3JlYWNoZWQYBSABKAhCDAoKX2xpbWl0X3VzZCJyChNMaXN0SW52b2ljZXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEwoGY3Vyc29yGAIgASgJSACIAQESHQoFbGltaXQYAyABKAVCCbpIBhoEGGQoAUgBiAEBQgkKB19jdXJzb3JCCAoGX2xpbWl0Il0KDEludm9pY2VzUGFnZRInCgRkYXRhGAEgAygLMhkuYmVydGguYmlsbGluZy52MS5JbnZvaWNlEiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2UiJgoQR2V0Q291cG9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIkQKDVBlbmRpbmdDb3Vwb24SMwoHcGVuZGluZxgBIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUIKgrwYBkNvdXBvbiJDChNSZWRlZW1Db3Vwb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSGAoEY29kZRgCIAEoCUIKukgHcgUQARjIASIpChNSZW1vdmVDb3Vwb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiLgoYT3BlbkJpbGxpbmdQb3J0YWxSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiJgoNQmlsbGluZ1BvcnRhbBIVCgN1cmwYASABKAlCCLpIBXIDiAEBMsodCg5CaWxsaW5nU2VydmljZRKrAQoPR2V0U3Vic2NyaXB0aW9uEiguYmVydGguYmlsbGluZy52MS5HZXRTdWJzY3JpcHRpb25SZXF1ZXN0Gh4uYmVydGguYmlsbGluZy52MS5TdWJzY3JpcHRpb24iTqK7GB8IBTobCJQDEhZzdWJzY3JpcHRpb25fbm90X2ZvdW5kgtPkkwIlEiMvYWNjb3VudHMve2FjY291bnRfaWR9L3N1YnNjcmlwdGlvbhKIAgoSQ3JlYXRlU3Vic2NyaXB0aW9uEisuYmVydGguYmlsbGluZy52MS5DcmVhdGVTdWJzY3JpcHRpb25SZXF1ZXN0GiEuYmVydGguYmlsbGluZy52MS5DaGVja291dFNlc3Npb24ioQGiuxhvCAU6GAiTAxITdGllcl9ub3Rfc2VsZl9zZXJ2ZToVCJMDEhBkaXJlY3RfYWdyZWVtZW50OhgImQMSE3N1YnNjcmlwdGlvbl9leGlzdHNCDmludmFsaWRfY2hvaWNlShBwYXltZW50X3Byb3ZpZGVygtPkkwIoOgEqIiMvYWNjb3VudHMve2FjY291bnRfaWR9L3N1YnNjcmlwdGlvbhKQAgoPUHJldmlld0NoZWNrb3V0EiguYmVydGguYmlsbGluZy52MS5QcmV2aWV3Q2hlY2tvdXRSZXF1ZXN0GiEuYmVydGguYmlsbGluZy52MS5DaGVja291dFByZXZpZXcirwGiuxhvCAU6GAiTAxITdGllcl9ub3Rfc2VsZl9zZXJ2ZToVCJMDEhBkaXJlY3RfYWdyZWVtZW50OhgImQMSE3N1YnNjcmlwdGlvbl9leGlzdHNCDmludmFsaWRfY2hvaWNlShBwYXltZW50X3Byb3ZpZGVygtPkkwI2EjQvYWNjb3VudHMve2FjY291bnRfaWR9L3N1YnNjcmlwdGlvbi9jaGVja291dC1wcmV2aWV3EuwBChJDYW5jZWxTdWJzY3JpcHRpb24SKy5iZXJ0aC5iaWxsaW5nLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlcXVlc3QaKi5iZXJ0aC5iaWxsaW5nLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlc3VsdCJ9orsYTggFOhsIlAMSFnN1YnNjcmlwdGlvbl9ub3RfZm91bmQ6GwiZAxIWc3Vic2NyaXB0aW9uX2NhbmNlbGluZ0oQcGF5bWVudF9wcm92aWRlcoLT5JMCJSojL2FjY291bnRzL3thY2NvdW50X2lkfS9zdWJzY3JpcHRpb24S+QEKE1ByZXZpZXdDYW5jZWxsYXRpb24SLC5iZXJ0aC5iaWxsaW5nLnYxLlByZXZpZXdDYW5jZWxsYXRpb25SZXF1ZXN0GiUuYmVydGguYmlsbGluZy52MS5DYW5jZWxsYXRpb25QcmV2aWV3IowBorsYTggFOhsIlAMSFnN1YnNjcmlwdGlvbl9ub3RfZm91bmQ6GwiZAxIWc3Vic2NyaXB0aW9uX2NhbmNlbGluZ0oQcGF5bWVudF9wcm92aWRlcoLT5JMCNBIyL2FjY291bnRzL3thY2NvdW50X2lkfS9zdWJzY3JpcHRpb24vY2FuY2VsLXByZXZpZXcSngMKElVwZGF0ZVN1YnNjcmlwdGlvbhIrLmJlcnRoLmJpbGxpbmcudjEuVXBkYXRlU3Vic2NyaXB0aW9uUmVxdWVzdBokLmJlcnRoLmJpbGxpbmcudjEuU3Vic2NyaXB0aW9uQ2hhbmdlIrQCorsYgQIIBToYCJMDEhN0aWVyX25vdF9zZWxmX3NlcnZlOhsIlAMSFnN1YnNjcmlwdGlvbl9ub3RfZm91bmQ6GwiZAxIWc3Vic2NyaXB0aW9uX2NhbmNlbGluZzoQCJkDEgtwYXltZW50X2R1ZToVCJkDEhBwYXltZW50X2RlY2xpbmVkOhYImQMSEXJlbmV3YWxfdW5kZXJfd2F5OhgImQMSE3BsYW5fY2hhbmdlX3BlbmRpbmc6FQiZAxIQcHJldmlld19vdXRkYXRlZEIlaW52YWxpZF9jaG9pY2UsZW1wdHlfcGF0Y2gsb25lX2NoYW5nZUoQcGF5bWVudF9wcm92aWRlcoLT5JMCKDoBKjIjL2FjY291bnRzL3thY2NvdW50X2lkfS9zdWJzY3JpcHRpb24SigMKGVByZXZpZXdTdWJzY3JpcHRpb25DaGFuZ2USMi5iZXJ0aC5iaWxsaW5nLnYxLlByZXZpZXdTdWJzY3JpcHRpb25DaGFuZ2VSZXF1ZXN0GiQuYmVydGguYmlsbGluZy52MS5TdWJzY3JpcHRpb25DaGFuZ2UikgKiuxjTAQgFOhgIkwMSE3RpZXJfbm90X3NlbGZfc2VydmU6GwiUAxIWc3Vic2NyaXB0aW9uX25vdF9mb3VuZDobCJkDEhZzdWJzY3JpcHRpb25fY2FuY2VsaW5nOhAImQMSC3BheW1lbnRfZHVlOhYImQMSEXJlbmV3YWxfdW5kZXJfd2F5OhgImQMSE3BsYW5fY2hhbmdlX3BlbmRpbmdCJWludmFsaWRfY2hvaWNlLGVtcHR5X3BhdGNoLG9uZV9jaGFuZ2VKEHBheW1lbnRfcHJvdmlkZXKC0+STAjQSMi9hY2NvdW50cy97YWNjb3VudF9pZH0vc3Vic2NyaXB0aW9uL2NoYW5nZS1wcmV2aWV3Eo8BCg9HZXRDb21wdXRlVXNhZ2USKC5iZXJ0aC5iaWxsaW5nLnYxLkdldENvbXB1dGVVc2FnZVJlcXVlc3QaHi5iZXJ0aC5iaWxsaW5nLnYxLkNvbXB1dGVVc2FnZSIyorsYAggFgtPkkwImEiQvYWNjb3VudHMve2FjY291bnRfaWR9L2NvbXB1dGUtdXNhZ2USqgEKFUxpc3RDb21wdXRlVXNhZ2VMaW5lcxIuLmJlcnRoLmJpbGxpbmcudjEuTGlzdENvbXB1dGVVc2FnZUxpbmVzUmVxdWVzdBonLmJlcnRoLmJpbGxpbmcudjEuQ29tcHV0ZVVzYWdlTGluZXNQYWdlIjiiuxgCCAWC0+STAiwSKi9hY2NvdW50cy97YWNjb3VudF9pZH0vY29tcHV0ZS11c2FnZS9saW5lcxKMAQoOTGlzdFN0YXRlbWVudHMSJy5iZXJ0aC5iaWxsaW5nLnYxLkxpc3RTdGF0ZW1lbnRzUmVxdWVzdBogLmJlcnRoLmJpbGxpbmcudjEuU3RhdGVtZW50c1BhZ2UiL6K7GAIIBYLT5JMCIxIhL2FjY291bnRzL3thY2NvdW50X2lkfS9zdGF0ZW1lbnRzEqIBCgxHZXRTdGF0ZW1lbnQSJS5iZXJ0aC5iaWxsaW5nLnYxLkdldFN0YXRlbWVudFJlcXVlc3QaGy5iZXJ0aC5iaWxsaW5nLnYxLlN0YXRlbWVudCJOorsYGQgFOg4IlAMSCW5vdF9mb3VuZFIFbGluZXOC0+STAisSKS9hY2NvdW50cy97YWNjb3VudF9pZH0vc3RhdGVtZW50cy97bW9udGh9EocBCg1HZXRTcGVuZExpbWl0EiYuYmVydGguYmlsbGluZy52MS5HZXRTcGVuZExpbWl0UmVxdWVzdBocLmJlcnRoLmJpbGxpbmcudjEuU3BlbmRMaW1pdCIworsYAggFgtPkkwIkEiIvYWNjb3VudHMve2FjY291bnRfaWR9L3NwZW5kLWxpbWl0EpUBCg1TZXRTcGVuZExpbWl0EiYuYmVydGguYmlsbGluZy52MS5TZXRTcGVuZExpbWl0UmVxdWVzdBocLmJlcnRoLmJpbGxpbmcudjEuU3BlbmRMaW1pdCI+orsYDQgFQglub3RfY2VudHOC0+STAic6ASoaIi9hY2NvdW50cy97YWNjb3VudF9pZH0vc3BlbmQtbGltaXQShAEKDExpc3RJbnZvaWNlcxIlLmJlcnRoLmJpbGxpbmcudjEuTGlzdEludm9pY2VzUmVxdWVzdBoeLmJlcnRoLmJpbGxpbmcudjEuSW52b2ljZXNQYWdlIi2iuxgCCAWC0+STAiESHy9hY2NvdW50cy97YWNjb3VudF9pZH0vaW52b2ljZXMSfQoJR2V0Q291cG9uEiIuYmVydGguYmlsbGluZy52MS5HZXRDb3Vwb25SZXF1ZXN0Gh8uYmVydGguYmlsbGluZy52MS5QZW5kaW5nQ291cG9uIiuiuxgCCAWC0+STAh8SHS9hY2NvdW50cy97YWNjb3VudF9pZH0vY291cG9uEuEBCgxSZWRlZW1Db3Vwb24SJS5iZXJ0aC5iaWxsaW5nLnYxLlJlZGVlbUNvdXBvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkikQGiuxhlCAUYzAE6FQiUAxIQY291cG9uX25vdF9mb3VuZEI1ZXhwaXJlZCxyZWRlbXB0aW9uX2xpbWl0LHBsYW5fcmVzdHJpY3RlZCxub3RfZWxpZ2libGVKEHBheW1lbnRfcHJvdmlkZXKC0+STAiI6ASoiHS9hY2NvdW50cy97YWNjb3VudF9pZH0vY291cG9uEo8BCgxSZW1vdmVDb3Vwb24SJS5iZXJ0aC5iaWxsaW5nLnYxLlJlbW92ZUNvdXBvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiQKK7GBcIBRjMAUoQcGF5bWVudF9wcm92aWRlcoLT5JMCHyodL2FjY291bnRzL3thY2NvdW50X2lkfS9jb3Vwb24SwQEKEU9wZW5CaWxsaW5nUG9ydGFsEiouYmVydGguYmlsbGluZy52MS5PcGVuQmlsbGluZ1BvcnRhbFJlcXVlc3QaHy5iZXJ0aC5iaWxsaW5nLnYxLkJpbGxpbmdQb3J0YWwiX6K7GC4IBToYCJkDEhNub19iaWxsaW5nX2N1c3RvbWVyShBwYXltZW50X3Byb3ZpZGVygtPkkwInEiUvYWNjb3VudHMve2FjY291bnRfaWR9L2JpbGxpbmctcG9ydGFsYgZwcm90bzM", [file_berth_options_v1_options, file_berth_options_v1_page, file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_empty, file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message berth.billing.v1.GetSubscriptionRequest
@@ -114,6 +114,13 @@ export type Subscription = Message<"berth.billing.v1.Subscription"> & {
    * @generated from field: optional berth.billing.v1.PaymentMethod payment_method = 13;
    */
   paymentMethod?: PaymentMethod | undefined;
+
+  /**
+   * The change of plan or cadence that begins when the current period ends. Absent if there is none.
+   *
+   * @generated from field: optional berth.billing.v1.PendingChange pending_change = 14;
+   */
+  pendingChange?: PendingChange | undefined;
 };
 
 /**
@@ -122,6 +129,35 @@ export type Subscription = Message<"berth.billing.v1.Subscription"> & {
  */
 export const SubscriptionSchema: GenMessage<Subscription> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_billing, 1);
+
+/**
+ * @generated from message berth.billing.v1.PendingChange
+ */
+export type PendingChange = Message<"berth.billing.v1.PendingChange"> & {
+  /**
+   * The plan from then on: pro or team.
+   *
+   * @generated from field: string tier_id = 1;
+   */
+  tierId: string;
+
+  /**
+   * @generated from field: string cadence = 2;
+   */
+  cadence: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 3;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.PendingChange.
+ * Use `create(PendingChangeSchema)` to create a new message.
+ */
+export const PendingChangeSchema: GenMessage<PendingChange> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 2);
 
 /**
  * @generated from message berth.billing.v1.Coupon
@@ -155,7 +191,7 @@ export type Coupon = Message<"berth.billing.v1.Coupon"> & {
  * Use `create(CouponSchema)` to create a new message.
  */
 export const CouponSchema: GenMessage<Coupon> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 2);
+  messageDesc(file_berth_billing_v1_billing, 3);
 
 /**
  * @generated from message berth.billing.v1.SubscriptionItem
@@ -191,7 +227,7 @@ export type SubscriptionItem = Message<"berth.billing.v1.SubscriptionItem"> & {
  * Use `create(SubscriptionItemSchema)` to create a new message.
  */
 export const SubscriptionItemSchema: GenMessage<SubscriptionItem> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 3);
+  messageDesc(file_berth_billing_v1_billing, 4);
 
 /**
  * @generated from message berth.billing.v1.Invoice
@@ -236,6 +272,20 @@ export type Invoice = Message<"berth.billing.v1.Invoice"> & {
    * @generated from field: optional string hosted_url = 8;
    */
   hostedUrl?: string | undefined;
+
+  /**
+   * The number on the invoice.
+   *
+   * @generated from field: optional string number = 9;
+   */
+  number?: string | undefined;
+
+  /**
+   * The taxes in the total.
+   *
+   * @generated from field: double tax_usd = 10;
+   */
+  taxUsd: number;
 };
 
 /**
@@ -243,7 +293,69 @@ export type Invoice = Message<"berth.billing.v1.Invoice"> & {
  * Use `create(InvoiceSchema)` to create a new message.
  */
 export const InvoiceSchema: GenMessage<Invoice> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 4);
+  messageDesc(file_berth_billing_v1_billing, 5);
+
+/**
+ * A line of an invoice, in events.
+ *
+ * @generated from message berth.billing.v1.InvoiceLine
+ */
+export type InvoiceLine = Message<"berth.billing.v1.InvoiceLine"> & {
+  /**
+   * plan, seat, compute or other; and discount, credit, tax or balance, which have no period.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * The plan of `plan` and `seat`.
+   *
+   * @generated from field: string tier = 2;
+   */
+  tier: string;
+
+  /**
+   * @generated from field: int64 quantity = 3;
+   */
+  quantity: bigint;
+
+  /**
+   * @generated from field: int64 amount_cents = 4;
+   */
+  amountCents: bigint;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_start = 5;
+   */
+  periodStart?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_end = 6;
+   */
+  periodEnd?: Timestamp | undefined;
+
+  /**
+   * Whether it charges or returns a part of a period, because something changed in it.
+   *
+   * @generated from field: bool proration = 7;
+   */
+  proration: boolean;
+
+  /**
+   * For `other`: what the provider says of it.
+   *
+   * @generated from field: string description = 8;
+   */
+  description: string;
+};
+
+/**
+ * Describes the message berth.billing.v1.InvoiceLine.
+ * Use `create(InvoiceLineSchema)` to create a new message.
+ */
+export const InvoiceLineSchema: GenMessage<InvoiceLine> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 6);
 
 /**
  * @generated from message berth.billing.v1.PaymentMethod
@@ -277,7 +389,7 @@ export type PaymentMethod = Message<"berth.billing.v1.PaymentMethod"> & {
  * Use `create(PaymentMethodSchema)` to create a new message.
  */
 export const PaymentMethodSchema: GenMessage<PaymentMethod> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 5);
+  messageDesc(file_berth_billing_v1_billing, 7);
 
 /**
  * @generated from message berth.billing.v1.CreateSubscriptionRequest
@@ -308,7 +420,7 @@ export type CreateSubscriptionRequest = Message<"berth.billing.v1.CreateSubscrip
  * Use `create(CreateSubscriptionRequestSchema)` to create a new message.
  */
 export const CreateSubscriptionRequestSchema: GenMessage<CreateSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 6);
+  messageDesc(file_berth_billing_v1_billing, 8);
 
 /**
  * @generated from message berth.billing.v1.CheckoutSession
@@ -325,7 +437,197 @@ export type CheckoutSession = Message<"berth.billing.v1.CheckoutSession"> & {
  * Use `create(CheckoutSessionSchema)` to create a new message.
  */
 export const CheckoutSessionSchema: GenMessage<CheckoutSession> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 7);
+  messageDesc(file_berth_billing_v1_billing, 9);
+
+/**
+ * @generated from message berth.billing.v1.PreviewCheckoutRequest
+ */
+export type PreviewCheckoutRequest = Message<"berth.billing.v1.PreviewCheckoutRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * pro or team.
+   *
+   * @generated from field: string tier_id = 2;
+   */
+  tierId: string;
+
+  /**
+   * Defaults to monthly.
+   *
+   * @generated from field: optional string cadence = 3;
+   */
+  cadence?: string | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.PreviewCheckoutRequest.
+ * Use `create(PreviewCheckoutRequestSchema)` to create a new message.
+ */
+export const PreviewCheckoutRequestSchema: GenMessage<PreviewCheckoutRequest> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 10);
+
+/**
+ * @generated from message berth.billing.v1.CheckoutPreview
+ */
+export type CheckoutPreview = Message<"berth.billing.v1.CheckoutPreview"> & {
+  /**
+   * The plan, and the members beyond those that it includes, for the first term.
+   *
+   * @generated from field: repeated berth.billing.v1.CheckoutLine lines = 1;
+   */
+  lines: CheckoutLine[];
+
+  /**
+   * The saved promo code, if it applies.
+   *
+   * @generated from field: optional berth.billing.v1.Coupon coupon = 2;
+   */
+  coupon?: Coupon | undefined;
+
+  /**
+   * The saved promo code, if it does not apply, and why.
+   *
+   * @generated from field: optional berth.billing.v1.CouponRefusal coupon_refusal = 3;
+   */
+  couponRefusal?: CouponRefusal | undefined;
+
+  /**
+   * What the promo code takes off the lines.
+   *
+   * @generated from field: double discount_usd = 4;
+   */
+  discountUsd: number;
+
+  /**
+   * Other amounts that wait for the customer's next invoice, before taxes.
+   *
+   * @generated from field: double other_usd = 5;
+   */
+  otherUsd: number;
+
+  /**
+   * What the customer's balance changes: less than 0 if it pays a part, more if an amount of earlier invoices is added.
+   *
+   * @generated from field: double balance_usd = 6;
+   */
+  balanceUsd: number;
+
+  /**
+   * What is charged now.
+   *
+   * @generated from field: double total_usd = 7;
+   */
+  totalUsd: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp renews_at = 8;
+   */
+  renewsAt?: Timestamp | undefined;
+
+  /**
+   * What is charged at the first renewal, if plan and members stay as they are, besides compute.
+   *
+   * @generated from field: double renewal_usd = 9;
+   */
+  renewalUsd: number;
+
+  /**
+   * What open invoices of earlier subscriptions still ask for. It is not part of total_usd.
+   *
+   * @generated from field: double owed_usd = 10;
+   */
+  owedUsd: number;
+
+  /**
+   * The taxes on all of this. Absent if the installation adds none, or if they are not known yet.
+   *
+   * @generated from field: optional double tax_usd = 11;
+   */
+  taxUsd?: number | undefined;
+
+  /**
+   * True if taxes are added on the payment page, by the address that is entered there. The total and the renewal are
+   * without them.
+   *
+   * @generated from field: bool tax_at_checkout = 12;
+   */
+  taxAtCheckout: boolean;
+
+  /**
+   * Compute that the account owes with its next subscription. It is not part of total_usd: it counts in the first period
+   * of compute, as an adjustment.
+   *
+   * @generated from field: double owed_compute_usd = 13;
+   */
+  owedComputeUsd: number;
+};
+
+/**
+ * Describes the message berth.billing.v1.CheckoutPreview.
+ * Use `create(CheckoutPreviewSchema)` to create a new message.
+ */
+export const CheckoutPreviewSchema: GenMessage<CheckoutPreview> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 11);
+
+/**
+ * @generated from message berth.billing.v1.CheckoutLine
+ */
+export type CheckoutLine = Message<"berth.billing.v1.CheckoutLine"> & {
+  /**
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: int32 quantity = 2;
+   */
+  quantity: number;
+
+  /**
+   * For a term: a month or a year.
+   *
+   * @generated from field: double unit_price_usd = 3;
+   */
+  unitPriceUsd: number;
+
+  /**
+   * @generated from field: double amount_usd = 4;
+   */
+  amountUsd: number;
+};
+
+/**
+ * Describes the message berth.billing.v1.CheckoutLine.
+ * Use `create(CheckoutLineSchema)` to create a new message.
+ */
+export const CheckoutLineSchema: GenMessage<CheckoutLine> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 12);
+
+/**
+ * @generated from message berth.billing.v1.CouponRefusal
+ */
+export type CouponRefusal = Message<"berth.billing.v1.CouponRefusal"> & {
+  /**
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message berth.billing.v1.CouponRefusal.
+ * Use `create(CouponRefusalSchema)` to create a new message.
+ */
+export const CouponRefusalSchema: GenMessage<CouponRefusal> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 13);
 
 /**
  * @generated from message berth.billing.v1.CancelSubscriptionRequest
@@ -342,7 +644,7 @@ export type CancelSubscriptionRequest = Message<"berth.billing.v1.CancelSubscrip
  * Use `create(CancelSubscriptionRequestSchema)` to create a new message.
  */
 export const CancelSubscriptionRequestSchema: GenMessage<CancelSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 8);
+  messageDesc(file_berth_billing_v1_billing, 14);
 
 /**
  * @generated from message berth.billing.v1.CancelSubscriptionResult
@@ -373,6 +675,48 @@ export type CancelSubscriptionResult = Message<"berth.billing.v1.CancelSubscript
    * @generated from field: bool refund_under_review = 4;
    */
   refundUnderReview: boolean;
+
+  /**
+   * The time, by the payment provider's clock, until which compute is counted.
+   *
+   * @generated from field: google.protobuf.Timestamp as_of = 5;
+   */
+  asOf?: Timestamp | undefined;
+
+  /**
+   * The invoices that are charged, after the customer's balance. Those of 0 are absent.
+   *
+   * @generated from field: repeated berth.billing.v1.CancellationCharge charges = 6;
+   */
+  charges: CancellationCharge[];
+
+  /**
+   * The amounts that are not owed, or that go to the customer's balance.
+   *
+   * @generated from field: repeated berth.billing.v1.CancellationCredit credits = 7;
+   */
+  credits: CancellationCredit[];
+
+  /**
+   * The amount of the refund that waits, in cash and to the balance.
+   *
+   * @generated from field: double under_review_usd = 8;
+   */
+  underReviewUsd: number;
+
+  /**
+   * The charges minus the cash refund. What is under review does not count.
+   *
+   * @generated from field: double net_usd = 9;
+   */
+  netUsd: number;
+
+  /**
+   * What went wrong without stopping the cancellation, as sentences.
+   *
+   * @generated from field: repeated string warnings = 10;
+   */
+  warnings: string[];
 };
 
 /**
@@ -380,7 +724,70 @@ export type CancelSubscriptionResult = Message<"berth.billing.v1.CancelSubscript
  * Use `create(CancelSubscriptionResultSchema)` to create a new message.
  */
 export const CancelSubscriptionResultSchema: GenMessage<CancelSubscriptionResult> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 9);
+  messageDesc(file_berth_billing_v1_billing, 15);
+
+/**
+ * @generated from message berth.billing.v1.CancellationCharge
+ */
+export type CancellationCharge = Message<"berth.billing.v1.CancellationCharge"> & {
+  /**
+   * What the invoice is for: the plan, compute only, members of a running term, or other things.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: double amount_usd = 2;
+   */
+  amountUsd: number;
+
+  /**
+   * When it is charged. Absent if it is charged now.
+   *
+   * @generated from field: optional google.protobuf.Timestamp at = 3;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * True if the amount contains compute that keeps running until then, and so may become higher.
+   *
+   * @generated from field: bool estimated = 4;
+   */
+  estimated: boolean;
+};
+
+/**
+ * Describes the message berth.billing.v1.CancellationCharge.
+ * Use `create(CancellationChargeSchema)` to create a new message.
+ */
+export const CancellationChargeSchema: GenMessage<CancellationCharge> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 16);
+
+/**
+ * @generated from message berth.billing.v1.CancellationCredit
+ */
+export type CancellationCredit = Message<"berth.billing.v1.CancellationCredit"> & {
+  /**
+   * `open_invoice` is taken off an invoice that is not paid, `renewal` is a renewal that is not charged, `balance` goes to
+   * the customer's balance at the payment provider.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: double amount_usd = 2;
+   */
+  amountUsd: number;
+};
+
+/**
+ * Describes the message berth.billing.v1.CancellationCredit.
+ * Use `create(CancellationCreditSchema)` to create a new message.
+ */
+export const CancellationCreditSchema: GenMessage<CancellationCredit> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 17);
 
 /**
  * @generated from message berth.billing.v1.Refund
@@ -400,6 +807,13 @@ export type Refund = Message<"berth.billing.v1.Refund"> & {
    * @generated from field: int32 estimated_arrival_days = 3;
    */
   estimatedArrivalDays: number;
+
+  /**
+   * The taxes in the amount. Absent if there are none.
+   *
+   * @generated from field: optional double tax_usd = 4;
+   */
+  taxUsd?: number | undefined;
 };
 
 /**
@@ -407,7 +821,7 @@ export type Refund = Message<"berth.billing.v1.Refund"> & {
  * Use `create(RefundSchema)` to create a new message.
  */
 export const RefundSchema: GenMessage<Refund> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 10);
+  messageDesc(file_berth_billing_v1_billing, 18);
 
 /**
  * @generated from message berth.billing.v1.PreviewCancellationRequest
@@ -424,9 +838,11 @@ export type PreviewCancellationRequest = Message<"berth.billing.v1.PreviewCancel
  * Use `create(PreviewCancellationRequestSchema)` to create a new message.
  */
 export const PreviewCancellationRequestSchema: GenMessage<PreviewCancellationRequest> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 11);
+  messageDesc(file_berth_billing_v1_billing, 19);
 
 /**
+ * The members have the same meaning as in CancelSubscriptionResult.
+ *
  * @generated from message berth.billing.v1.CancellationPreview
  */
 export type CancellationPreview = Message<"berth.billing.v1.CancellationPreview"> & {
@@ -444,6 +860,36 @@ export type CancellationPreview = Message<"berth.billing.v1.CancellationPreview"
    * @generated from field: bool refund_under_review = 3;
    */
   refundUnderReview: boolean;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp as_of = 4;
+   */
+  asOf?: Timestamp | undefined;
+
+  /**
+   * @generated from field: repeated berth.billing.v1.CancellationCharge charges = 5;
+   */
+  charges: CancellationCharge[];
+
+  /**
+   * @generated from field: repeated berth.billing.v1.CancellationCredit credits = 6;
+   */
+  credits: CancellationCredit[];
+
+  /**
+   * @generated from field: double under_review_usd = 7;
+   */
+  underReviewUsd: number;
+
+  /**
+   * @generated from field: double net_usd = 8;
+   */
+  netUsd: number;
+
+  /**
+   * @generated from field: repeated string warnings = 9;
+   */
+  warnings: string[];
 };
 
 /**
@@ -451,7 +897,287 @@ export type CancellationPreview = Message<"berth.billing.v1.CancellationPreview"
  * Use `create(CancellationPreviewSchema)` to create a new message.
  */
 export const CancellationPreviewSchema: GenMessage<CancellationPreview> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 12);
+  messageDesc(file_berth_billing_v1_billing, 20);
+
+/**
+ * @generated from message berth.billing.v1.UpdateSubscriptionRequest
+ */
+export type UpdateSubscriptionRequest = Message<"berth.billing.v1.UpdateSubscriptionRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * pro or team. A member that is left out stays as it is, or as a pending change makes it.
+   *
+   * @generated from field: optional string tier_id = 2;
+   */
+  tierId?: string | undefined;
+
+  /**
+   * @generated from field: optional string cadence = 3;
+   */
+  cadence?: string | undefined;
+
+  /**
+   * Only false, and without other members: undoes a cancellation. DELETE cancels.
+   *
+   * @generated from field: optional bool cancel_at_period_end = 4;
+   */
+  cancelAtPeriodEnd?: boolean | undefined;
+
+  /**
+   * The `asOf` of the preview, if it is at most ten minutes old: time is charged from then on, so that the amounts are those
+   * of the preview. The present time if left out.
+   *
+   * @generated from field: optional google.protobuf.Timestamp as_of = 5;
+   */
+  asOf?: Timestamp | undefined;
+
+  /**
+   * The `totalUsd` of the preview. If the change would charge another amount by now, it is refused.
+   *
+   * @generated from field: optional double total_usd = 6;
+   */
+  totalUsd?: number | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.UpdateSubscriptionRequest.
+ * Use `create(UpdateSubscriptionRequestSchema)` to create a new message.
+ */
+export const UpdateSubscriptionRequestSchema: GenMessage<UpdateSubscriptionRequest> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 21);
+
+/**
+ * @generated from message berth.billing.v1.PreviewSubscriptionChangeRequest
+ */
+export type PreviewSubscriptionChangeRequest = Message<"berth.billing.v1.PreviewSubscriptionChangeRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * pro or team.
+   *
+   * @generated from field: optional string tier_id = 2;
+   */
+  tierId?: string | undefined;
+
+  /**
+   * @generated from field: optional string cadence = 3;
+   */
+  cadence?: string | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.PreviewSubscriptionChangeRequest.
+ * Use `create(PreviewSubscriptionChangeRequestSchema)` to create a new message.
+ */
+export const PreviewSubscriptionChangeRequestSchema: GenMessage<PreviewSubscriptionChangeRequest> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 22);
+
+/**
+ * @generated from message berth.billing.v1.SubscriptionChange
+ */
+export type SubscriptionChange = Message<"berth.billing.v1.SubscriptionChange"> & {
+  /**
+   * Whether it takes effect now or when the current period ends; `none` if nothing is different from now on.
+   *
+   * @generated from field: string effect = 1;
+   */
+  effect: string;
+
+  /**
+   * The plan and the cadence from `effective_at` on.
+   *
+   * @generated from field: string tier_id = 2;
+   */
+  tierId: string;
+
+  /**
+   * @generated from field: string cadence = 3;
+   */
+  cadence: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp effective_at = 4;
+   */
+  effectiveAt?: Timestamp | undefined;
+
+  /**
+   * The time, by the payment provider's clock, from which time is charged.
+   *
+   * @generated from field: google.protobuf.Timestamp as_of = 5;
+   */
+  asOf?: Timestamp | undefined;
+
+  /**
+   * What is charged and returned now. An amount below 0 returns what was paid for time that is left.
+   *
+   * @generated from field: repeated berth.billing.v1.ChangeLine lines = 6;
+   */
+  lines: ChangeLine[];
+
+  /**
+   * What a promo code takes off the lines.
+   *
+   * @generated from field: double discount_usd = 7;
+   */
+  discountUsd: number;
+
+  /**
+   * Taxes that are not in the prices.
+   *
+   * @generated from field: double tax_usd = 8;
+   */
+  taxUsd: number;
+
+  /**
+   * What the customer's balance changes: less than 0 if it pays a part, more if an amount of earlier invoices is added.
+   *
+   * @generated from field: double balance_usd = 9;
+   */
+  balanceUsd: number;
+
+  /**
+   * What is charged now.
+   *
+   * @generated from field: double total_usd = 10;
+   */
+  totalUsd: number;
+
+  /**
+   * When the plan is charged next, and with how much for plan and members, if both stay as they are.
+   *
+   * @generated from field: google.protobuf.Timestamp renews_at = 11;
+   */
+  renewsAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: double renewal_usd = 12;
+   */
+  renewalUsd: number;
+
+  /**
+   * The members beyond those that the plan includes.
+   *
+   * @generated from field: int32 additional_members = 13;
+   */
+  additionalMembers: number;
+
+  /**
+   * What the plan pays of compute in each period that begins from then on.
+   *
+   * @generated from field: double credit_usd = 14;
+   */
+  creditUsd: number;
+
+  /**
+   * The limits of the plan that the account exceeds now.
+   *
+   * @generated from field: repeated berth.billing.v1.ExceededLimit exceeded = 15;
+   */
+  exceeded: ExceededLimit[];
+
+  /**
+   * What gets smaller, as sentences.
+   *
+   * @generated from field: repeated string warnings = 16;
+   */
+  warnings: string[];
+};
+
+/**
+ * Describes the message berth.billing.v1.SubscriptionChange.
+ * Use `create(SubscriptionChangeSchema)` to create a new message.
+ */
+export const SubscriptionChangeSchema: GenMessage<SubscriptionChange> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 23);
+
+/**
+ * @generated from message berth.billing.v1.ChangeLine
+ */
+export type ChangeLine = Message<"berth.billing.v1.ChangeLine"> & {
+  /**
+   * plan, seat, or other.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * The plan of `plan` and `seat`.
+   *
+   * @generated from field: string tier = 2;
+   */
+  tier: string;
+
+  /**
+   * @generated from field: int32 quantity = 3;
+   */
+  quantity: number;
+
+  /**
+   * @generated from field: double amount_usd = 4;
+   */
+  amountUsd: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_start = 5;
+   */
+  periodStart?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_end = 6;
+   */
+  periodEnd?: Timestamp | undefined;
+
+  /**
+   * For `other`: what the provider says of it.
+   *
+   * @generated from field: string description = 7;
+   */
+  description: string;
+};
+
+/**
+ * Describes the message berth.billing.v1.ChangeLine.
+ * Use `create(ChangeLineSchema)` to create a new message.
+ */
+export const ChangeLineSchema: GenMessage<ChangeLine> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 24);
+
+/**
+ * @generated from message berth.billing.v1.ExceededLimit
+ */
+export type ExceededLimit = Message<"berth.billing.v1.ExceededLimit"> & {
+  /**
+   * As in `limits` of the account.
+   *
+   * @generated from field: string limit = 1;
+   */
+  limit: string;
+
+  /**
+   * @generated from field: int32 allowed = 2;
+   */
+  allowed: number;
+
+  /**
+   * @generated from field: int32 used = 3;
+   */
+  used: number;
+};
+
+/**
+ * Describes the message berth.billing.v1.ExceededLimit.
+ * Use `create(ExceededLimitSchema)` to create a new message.
+ */
+export const ExceededLimitSchema: GenMessage<ExceededLimit> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 25);
 
 /**
  * @generated from message berth.billing.v1.GetComputeUsageRequest
@@ -468,7 +1194,7 @@ export type GetComputeUsageRequest = Message<"berth.billing.v1.GetComputeUsageRe
  * Use `create(GetComputeUsageRequestSchema)` to create a new message.
  */
 export const GetComputeUsageRequestSchema: GenMessage<GetComputeUsageRequest> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 13);
+  messageDesc(file_berth_billing_v1_billing, 26);
 
 /**
  * @generated from message berth.billing.v1.ComputeUsage
@@ -530,6 +1256,14 @@ export type ComputeUsage = Message<"berth.billing.v1.ComputeUsage"> & {
    * @generated from field: double adjustment_usd = 10;
    */
   adjustmentUsd: number;
+
+  /**
+   * What the account owes with its next subscription: compute beyond the allowance since its plan ended, and compute of
+   * that plan that no invoice charged. 0 while it has a subscription: then it is part of adjustment_usd.
+   *
+   * @generated from field: double owed_usd = 11;
+   */
+  owedUsd: number;
 };
 
 /**
@@ -537,7 +1271,7 @@ export type ComputeUsage = Message<"berth.billing.v1.ComputeUsage"> & {
  * Use `create(ComputeUsageSchema)` to create a new message.
  */
 export const ComputeUsageSchema: GenMessage<ComputeUsage> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 14);
+  messageDesc(file_berth_billing_v1_billing, 27);
 
 /**
  * @generated from message berth.billing.v1.Allowance
@@ -566,7 +1300,7 @@ export type Allowance = Message<"berth.billing.v1.Allowance"> & {
  * Use `create(AllowanceSchema)` to create a new message.
  */
 export const AllowanceSchema: GenMessage<Allowance> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 15);
+  messageDesc(file_berth_billing_v1_billing, 28);
 
 /**
  * @generated from message berth.billing.v1.TypeAllowance
@@ -588,7 +1322,7 @@ export type TypeAllowance = Message<"berth.billing.v1.TypeAllowance"> & {
  * Use `create(TypeAllowanceSchema)` to create a new message.
  */
 export const TypeAllowanceSchema: GenMessage<TypeAllowance> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 16);
+  messageDesc(file_berth_billing_v1_billing, 29);
 
 /**
  * @generated from message berth.billing.v1.Credit
@@ -617,7 +1351,7 @@ export type Credit = Message<"berth.billing.v1.Credit"> & {
  * Use `create(CreditSchema)` to create a new message.
  */
 export const CreditSchema: GenMessage<Credit> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 17);
+  messageDesc(file_berth_billing_v1_billing, 30);
 
 /**
  * @generated from message berth.billing.v1.ServiceUsage
@@ -659,7 +1393,7 @@ export type ServiceUsage = Message<"berth.billing.v1.ServiceUsage"> & {
  * Use `create(ServiceUsageSchema)` to create a new message.
  */
 export const ServiceUsageSchema: GenMessage<ServiceUsage> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 18);
+  messageDesc(file_berth_billing_v1_billing, 31);
 
 /**
  * @generated from message berth.billing.v1.ListComputeUsageLinesRequest
@@ -700,7 +1434,7 @@ export type ListComputeUsageLinesRequest = Message<"berth.billing.v1.ListCompute
  * Use `create(ListComputeUsageLinesRequestSchema)` to create a new message.
  */
 export const ListComputeUsageLinesRequestSchema: GenMessage<ListComputeUsageLinesRequest> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 19);
+  messageDesc(file_berth_billing_v1_billing, 32);
 
 /**
  * @generated from message berth.billing.v1.ComputeUsageLinesPage
@@ -722,7 +1456,7 @@ export type ComputeUsageLinesPage = Message<"berth.billing.v1.ComputeUsageLinesP
  * Use `create(ComputeUsageLinesPageSchema)` to create a new message.
  */
 export const ComputeUsageLinesPageSchema: GenMessage<ComputeUsageLinesPage> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 20);
+  messageDesc(file_berth_billing_v1_billing, 33);
 
 /**
  * @generated from message berth.billing.v1.ComputeUsageLine
@@ -789,7 +1523,506 @@ export type ComputeUsageLine = Message<"berth.billing.v1.ComputeUsageLine"> & {
  * Use `create(ComputeUsageLineSchema)` to create a new message.
  */
 export const ComputeUsageLineSchema: GenMessage<ComputeUsageLine> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 21);
+  messageDesc(file_berth_billing_v1_billing, 34);
+
+/**
+ * @generated from message berth.billing.v1.ListStatementsRequest
+ */
+export type ListStatementsRequest = Message<"berth.billing.v1.ListStatementsRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: optional string cursor = 2;
+   */
+  cursor?: string | undefined;
+
+  /**
+   * @generated from field: optional int32 limit = 3;
+   */
+  limit?: number | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.ListStatementsRequest.
+ * Use `create(ListStatementsRequestSchema)` to create a new message.
+ */
+export const ListStatementsRequestSchema: GenMessage<ListStatementsRequest> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 35);
+
+/**
+ * @generated from message berth.billing.v1.StatementsPage
+ */
+export type StatementsPage = Message<"berth.billing.v1.StatementsPage"> & {
+  /**
+   * @generated from field: repeated berth.billing.v1.StatementSummary data = 1;
+   */
+  data: StatementSummary[];
+
+  /**
+   * @generated from field: berth.options.v1.Page page = 2;
+   */
+  page?: Page | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.StatementsPage.
+ * Use `create(StatementsPageSchema)` to create a new message.
+ */
+export const StatementsPageSchema: GenMessage<StatementsPage> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 36);
+
+/**
+ * @generated from message berth.billing.v1.StatementSummary
+ */
+export type StatementSummary = Message<"berth.billing.v1.StatementSummary"> & {
+  /**
+   * The month, as YYYY-MM.
+   *
+   * @generated from field: string month = 1;
+   */
+  month: string;
+
+  /**
+   * When the first period that began in the month began, and when the last one ended.
+   *
+   * @generated from field: google.protobuf.Timestamp period_start = 2;
+   */
+  periodStart?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_end = 3;
+   */
+  periodEnd?: Timestamp | undefined;
+
+  /**
+   * The price of everything that ran, before allowance and credit.
+   *
+   * @generated from field: double usage_usd = 4;
+   */
+  usageUsd: number;
+
+  /**
+   * The amount that was charged for compute.
+   *
+   * @generated from field: double charged_usd = 5;
+   */
+  chargedUsd: number;
+};
+
+/**
+ * Describes the message berth.billing.v1.StatementSummary.
+ * Use `create(StatementSummarySchema)` to create a new message.
+ */
+export const StatementSummarySchema: GenMessage<StatementSummary> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 37);
+
+/**
+ * @generated from message berth.billing.v1.GetStatementRequest
+ */
+export type GetStatementRequest = Message<"berth.billing.v1.GetStatementRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * The month, as YYYY-MM.
+   *
+   * @generated from field: string month = 2;
+   */
+  month: string;
+};
+
+/**
+ * Describes the message berth.billing.v1.GetStatementRequest.
+ * Use `create(GetStatementRequestSchema)` to create a new message.
+ */
+export const GetStatementRequestSchema: GenMessage<GetStatementRequest> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 38);
+
+/**
+ * @generated from message berth.billing.v1.Statement
+ */
+export type Statement = Message<"berth.billing.v1.Statement"> & {
+  /**
+   * The month, as YYYY-MM.
+   *
+   * @generated from field: string month = 1;
+   */
+  month: string;
+
+  /**
+   * The closed periods that began in the month, oldest first: usually one, more if a subscription began or ended in it.
+   *
+   * @generated from field: repeated berth.billing.v1.StatementPeriod periods = 2;
+   */
+  periods: StatementPeriod[];
+
+  /**
+   * The lines of all periods, oldest period first. The lines of a period add up to its charged_usd.
+   *
+   * @generated from field: repeated berth.billing.v1.StatementLine lines = 3;
+   */
+  lines: StatementLine[];
+
+  /**
+   * The sum of all lines.
+   *
+   * @generated from field: double charged_usd = 4;
+   */
+  chargedUsd: number;
+};
+
+/**
+ * Describes the message berth.billing.v1.Statement.
+ * Use `create(StatementSchema)` to create a new message.
+ */
+export const StatementSchema: GenMessage<Statement> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 39);
+
+/**
+ * What compute cost in a period. usage_usd − allowance_usd + adjustment_usd + carried_over_usd + rounding_usd is
+ * due_usd.
+ *
+ * @generated from message berth.billing.v1.StatementPeriod
+ */
+export type StatementPeriod = Message<"berth.billing.v1.StatementPeriod"> & {
+  /**
+   * @generated from field: google.protobuf.Timestamp period_start = 1;
+   */
+  periodStart?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_end = 2;
+   */
+  periodEnd?: Timestamp | undefined;
+
+  /**
+   * The plan of the period.
+   *
+   * @generated from field: string tier_id = 3;
+   */
+  tierId: string;
+
+  /**
+   * Whether it was a period of a subscription. Other periods are only shown, and nothing is charged for them.
+   *
+   * @generated from field: bool billed = 4;
+   */
+  billed: boolean;
+
+  /**
+   * The price of everything that ran.
+   *
+   * @generated from field: double usage_usd = 5;
+   */
+  usageUsd: number;
+
+  /**
+   * The part of it that the allowance pays.
+   *
+   * @generated from field: double allowance_usd = 6;
+   */
+  allowanceUsd: number;
+
+  /**
+   * Corrections of earlier periods. A positive amount is owed, a negative one is returned.
+   *
+   * @generated from field: double adjustment_usd = 7;
+   */
+  adjustmentUsd: number;
+
+  /**
+   * What could not be returned in this period, and was carried over to the next one.
+   *
+   * @generated from field: double carried_over_usd = 8;
+   */
+  carriedOverUsd: number;
+
+  /**
+   * What rounding to whole cents added.
+   *
+   * @generated from field: double rounding_usd = 9;
+   */
+  roundingUsd: number;
+
+  /**
+   * The amount in whole cents, before the credit.
+   *
+   * @generated from field: double due_usd = 10;
+   */
+  dueUsd: number;
+
+  /**
+   * The part of it that the plan's credit paid.
+   *
+   * @generated from field: double credit_usd = 11;
+   */
+  creditUsd: number;
+
+  /**
+   * The amount that was charged, with taxes.
+   *
+   * @generated from field: double charged_usd = 12;
+   */
+  chargedUsd: number;
+
+  /**
+   * The invoice that charges the amount. Absent until the payment provider reports it, and for periods that are not
+   * billed.
+   *
+   * @generated from field: optional string invoice_id = 13;
+   */
+  invoiceId?: string | undefined;
+
+  /**
+   * @generated from field: optional string invoice_number = 14;
+   */
+  invoiceNumber?: string | undefined;
+
+  /**
+   * What the invoice charges for the period, before the credit. A difference to due_usd is an adjustment of a later
+   * period.
+   *
+   * @generated from field: optional double invoiced_usd = 15;
+   */
+  invoicedUsd?: number | undefined;
+
+  /**
+   * When the period was closed. Since then its amounts have not changed, except for taxes.
+   *
+   * @generated from field: google.protobuf.Timestamp closed_at = 16;
+   */
+  closedAt?: Timestamp | undefined;
+
+  /**
+   * The taxes that the invoice adds. Absent until the payment provider reports it, and without taxes.
+   *
+   * @generated from field: optional double tax_usd = 17;
+   */
+  taxUsd?: number | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.StatementPeriod.
+ * Use `create(StatementPeriodSchema)` to create a new message.
+ */
+export const StatementPeriodSchema: GenMessage<StatementPeriod> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 40);
+
+/**
+ * @generated from message berth.billing.v1.StatementLine
+ */
+export type StatementLine = Message<"berth.billing.v1.StatementLine"> & {
+  /**
+   * @generated from field: google.protobuf.Timestamp period_start = 1;
+   */
+  periodStart?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_end = 2;
+   */
+  periodEnd?: Timestamp | undefined;
+
+  /**
+   * `not_charged` takes back what periods come to that are not billed, or that the next subscription charges.
+   *
+   * @generated from field: string kind = 3;
+   */
+  kind: string;
+
+  /**
+   * What the line is for.
+   *
+   * @generated from field: string description = 4;
+   */
+  description: string;
+
+  /**
+   * The service, for lines of this kind.
+   *
+   * @generated from field: optional string service_id = 5;
+   */
+  serviceId?: string | undefined;
+
+  /**
+   * @generated from field: optional string service_name = 6;
+   */
+  serviceName?: string | undefined;
+
+  /**
+   * @generated from field: optional string project_name = 7;
+   */
+  projectName?: string | undefined;
+
+  /**
+   * @generated from field: optional string service_type = 8;
+   */
+  serviceType?: string | undefined;
+
+  /**
+   * For a service: the price of what ran, and the part of it that the allowance pays.
+   *
+   * @generated from field: optional double usage_usd = 9;
+   */
+  usageUsd?: number | undefined;
+
+  /**
+   * @generated from field: optional double allowance_usd = 10;
+   */
+  allowanceUsd?: number | undefined;
+
+  /**
+   * What the line adds, exact to nine decimals.
+   *
+   * @generated from field: double amount_usd = 11;
+   */
+  amountUsd: number;
+};
+
+/**
+ * Describes the message berth.billing.v1.StatementLine.
+ * Use `create(StatementLineSchema)` to create a new message.
+ */
+export const StatementLineSchema: GenMessage<StatementLine> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 41);
+
+/**
+ * @generated from message berth.billing.v1.GetSpendLimitRequest
+ */
+export type GetSpendLimitRequest = Message<"berth.billing.v1.GetSpendLimitRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+};
+
+/**
+ * Describes the message berth.billing.v1.GetSpendLimitRequest.
+ * Use `create(GetSpendLimitRequestSchema)` to create a new message.
+ */
+export const GetSpendLimitRequestSchema: GenMessage<GetSpendLimitRequest> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 42);
+
+/**
+ * @generated from message berth.billing.v1.SetSpendLimitRequest
+ */
+export type SetSpendLimitRequest = Message<"berth.billing.v1.SetSpendLimitRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * In US dollars, from 1 to 1,000,000, in whole cents. Absent to remove the limit.
+   *
+   * @generated from field: optional double limit_usd = 2;
+   */
+  limitUsd?: number | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.SetSpendLimitRequest.
+ * Use `create(SetSpendLimitRequestSchema)` to create a new message.
+ */
+export const SetSpendLimitRequestSchema: GenMessage<SetSpendLimitRequest> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 43);
+
+/**
+ * @generated from message berth.billing.v1.SpendLimit
+ */
+export type SpendLimit = Message<"berth.billing.v1.SpendLimit"> & {
+  /**
+   * Absent without a limit.
+   *
+   * @generated from field: optional double limit_usd = 1;
+   */
+  limitUsd?: number | undefined;
+
+  /**
+   * What compute of the period costs so far beyond the allowance and the credit of the plan. Corrections of earlier
+   * periods do not count.
+   *
+   * @generated from field: double spent_usd = 2;
+   */
+  spentUsd: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_start = 3;
+   */
+  periodStart?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_end = 4;
+   */
+  periodEnd?: Timestamp | undefined;
+
+  /**
+   * Whether services beyond the allowance are stopped because of the limit.
+   *
+   * @generated from field: bool reached = 5;
+   */
+  reached: boolean;
+};
+
+/**
+ * Describes the message berth.billing.v1.SpendLimit.
+ * Use `create(SpendLimitSchema)` to create a new message.
+ */
+export const SpendLimitSchema: GenMessage<SpendLimit> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 44);
+
+/**
+ * @generated from message berth.billing.v1.ListInvoicesRequest
+ */
+export type ListInvoicesRequest = Message<"berth.billing.v1.ListInvoicesRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: optional string cursor = 2;
+   */
+  cursor?: string | undefined;
+
+  /**
+   * @generated from field: optional int32 limit = 3;
+   */
+  limit?: number | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.ListInvoicesRequest.
+ * Use `create(ListInvoicesRequestSchema)` to create a new message.
+ */
+export const ListInvoicesRequestSchema: GenMessage<ListInvoicesRequest> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 45);
+
+/**
+ * @generated from message berth.billing.v1.InvoicesPage
+ */
+export type InvoicesPage = Message<"berth.billing.v1.InvoicesPage"> & {
+  /**
+   * @generated from field: repeated berth.billing.v1.Invoice data = 1;
+   */
+  data: Invoice[];
+
+  /**
+   * @generated from field: berth.options.v1.Page page = 2;
+   */
+  page?: Page | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.InvoicesPage.
+ * Use `create(InvoicesPageSchema)` to create a new message.
+ */
+export const InvoicesPageSchema: GenMessage<InvoicesPage> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_billing, 46);
 
 /**
  * @generated from message berth.billing.v1.GetCouponRequest
@@ -806,7 +2039,7 @@ export type GetCouponRequest = Message<"berth.billing.v1.GetCouponRequest"> & {
  * Use `create(GetCouponRequestSchema)` to create a new message.
  */
 export const GetCouponRequestSchema: GenMessage<GetCouponRequest> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 22);
+  messageDesc(file_berth_billing_v1_billing, 47);
 
 /**
  * @generated from message berth.billing.v1.PendingCoupon
@@ -825,7 +2058,7 @@ export type PendingCoupon = Message<"berth.billing.v1.PendingCoupon"> & {
  * Use `create(PendingCouponSchema)` to create a new message.
  */
 export const PendingCouponSchema: GenMessage<PendingCoupon> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 23);
+  messageDesc(file_berth_billing_v1_billing, 48);
 
 /**
  * @generated from message berth.billing.v1.RedeemCouponRequest
@@ -847,7 +2080,7 @@ export type RedeemCouponRequest = Message<"berth.billing.v1.RedeemCouponRequest"
  * Use `create(RedeemCouponRequestSchema)` to create a new message.
  */
 export const RedeemCouponRequestSchema: GenMessage<RedeemCouponRequest> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 24);
+  messageDesc(file_berth_billing_v1_billing, 49);
 
 /**
  * @generated from message berth.billing.v1.RemoveCouponRequest
@@ -864,7 +2097,7 @@ export type RemoveCouponRequest = Message<"berth.billing.v1.RemoveCouponRequest"
  * Use `create(RemoveCouponRequestSchema)` to create a new message.
  */
 export const RemoveCouponRequestSchema: GenMessage<RemoveCouponRequest> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 25);
+  messageDesc(file_berth_billing_v1_billing, 50);
 
 /**
  * @generated from message berth.billing.v1.OpenBillingPortalRequest
@@ -881,7 +2114,7 @@ export type OpenBillingPortalRequest = Message<"berth.billing.v1.OpenBillingPort
  * Use `create(OpenBillingPortalRequestSchema)` to create a new message.
  */
 export const OpenBillingPortalRequestSchema: GenMessage<OpenBillingPortalRequest> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 26);
+  messageDesc(file_berth_billing_v1_billing, 51);
 
 /**
  * @generated from message berth.billing.v1.BillingPortal
@@ -898,7 +2131,7 @@ export type BillingPortal = Message<"berth.billing.v1.BillingPortal"> & {
  * Use `create(BillingPortalSchema)` to create a new message.
  */
 export const BillingPortalSchema: GenMessage<BillingPortal> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_billing, 27);
+  messageDesc(file_berth_billing_v1_billing, 52);
 
 /**
  * The plan, the usage and the payments of an account (docs/billing.md#plans). Amounts are in US dollars.
@@ -929,6 +2162,17 @@ export const BillingService: GenService<{
     output: typeof CheckoutSessionSchema;
   },
   /**
+   * Returns what subscribing would charge now and at the first renewal, to the cent: plan, members, the saved promo code
+   * and the balance. Changes nothing.
+   *
+   * @generated from rpc berth.billing.v1.BillingService.PreviewCheckout
+   */
+  previewCheckout: {
+    methodKind: "unary";
+    input: typeof PreviewCheckoutRequestSchema;
+    output: typeof CheckoutPreviewSchema;
+  },
+  /**
    * Cancels the subscription. A monthly subscription lapses at the end of the paid period. An annual subscription ends
    * immediately: the time used is charged at the regular monthly price, and the rest is refunded.
    *
@@ -940,7 +2184,8 @@ export const BillingService: GenService<{
     output: typeof CancelSubscriptionResultSchema;
   },
   /**
-   * Returns what canceling now would answer. Changes nothing.
+   * Returns what canceling now would answer: every charge, credit and refund, to the cent, by the payment provider's
+   * clock. Changes nothing.
    *
    * @generated from rpc berth.billing.v1.BillingService.PreviewCancellation
    */
@@ -948,6 +2193,30 @@ export const BillingService: GenService<{
     methodKind: "unary";
     input: typeof PreviewCancellationRequestSchema;
     output: typeof CancellationPreviewSchema;
+  },
+  /**
+   * Changes the plan or the cadence of the subscription, or undoes a cancellation that has not ended. A larger plan begins
+   * immediately: the rest of the period is charged, less what was paid for the former plan. A smaller plan, or another
+   * cadence, begins when the paid period ends; until then, changing back to the present plan undoes it. To undo a
+   * cancellation, send only `cancelAtPeriodEnd: false`.
+   *
+   * @generated from rpc berth.billing.v1.BillingService.UpdateSubscription
+   */
+  updateSubscription: {
+    methodKind: "unary";
+    input: typeof UpdateSubscriptionRequestSchema;
+    output: typeof SubscriptionChangeSchema;
+  },
+  /**
+   * Returns what changing the plan or the cadence would answer now, to the cent, by the payment provider's clock. Changes
+   * nothing.
+   *
+   * @generated from rpc berth.billing.v1.BillingService.PreviewSubscriptionChange
+   */
+  previewSubscriptionChange: {
+    methodKind: "unary";
+    input: typeof PreviewSubscriptionChangeRequestSchema;
+    output: typeof SubscriptionChangeSchema;
   },
   /**
    * Returns the rated compute usage of the current period. This is the period of the subscription's compute item;
@@ -969,6 +2238,58 @@ export const BillingService: GenService<{
     methodKind: "unary";
     input: typeof ListComputeUsageLinesRequestSchema;
     output: typeof ComputeUsageLinesPageSchema;
+  },
+  /**
+   * Lists the months for which there is a statement, newest first.
+   *
+   * @generated from rpc berth.billing.v1.BillingService.ListStatements
+   */
+  listStatements: {
+    methodKind: "unary";
+    input: typeof ListStatementsRequestSchema;
+    output: typeof StatementsPageSchema;
+  },
+  /**
+   * Returns the statement of a month, such as 2026-11: what compute cost in the closed periods that began in it. The
+   * lines add up exactly to what was charged. With `Accept: text/csv`, the response is a table of the lines.
+   *
+   * @generated from rpc berth.billing.v1.BillingService.GetStatement
+   */
+  getStatement: {
+    methodKind: "unary";
+    input: typeof GetStatementRequestSchema;
+    output: typeof StatementSchema;
+  },
+  /**
+   * Returns the spend limit of the account, and what compute of the current period charges so far.
+   *
+   * @generated from rpc berth.billing.v1.BillingService.GetSpendLimit
+   */
+  getSpendLimit: {
+    methodKind: "unary";
+    input: typeof GetSpendLimitRequestSchema;
+    output: typeof SpendLimitSchema;
+  },
+  /**
+   * Sets what compute of a period may charge at most; without `limit_usd`, removes the limit. At 100 %, services beyond
+   * the allowance are stopped until the period ends, or the limit is raised or removed.
+   *
+   * @generated from rpc berth.billing.v1.BillingService.SetSpendLimit
+   */
+  setSpendLimit: {
+    methodKind: "unary";
+    input: typeof SetSpendLimitRequestSchema;
+    output: typeof SpendLimitSchema;
+  },
+  /**
+   * Lists all invoices of the account, newest first, also without a subscription.
+   *
+   * @generated from rpc berth.billing.v1.BillingService.ListInvoices
+   */
+  listInvoices: {
+    methodKind: "unary";
+    input: typeof ListInvoicesRequestSchema;
+    output: typeof InvoicesPageSchema;
   },
   /**
    * Returns the promo code that is saved for the next subscription.

@@ -4,6 +4,8 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { InvoiceLine } from "./billing_pb.ts";
+import { file_berth_billing_v1_billing } from "./billing_pb.ts";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/billing/v1/events.proto.
  */
 export const file_berth_billing_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch1iZXJ0aC9iaWxsaW5nL3YxL2V2ZW50cy5wcm90bxIQYmVydGguYmlsbGluZy52MSJBCgtUaWVyQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEgwKBHRpZXIYAiABKAkSEAoIcmV2aXNpb24YAyABKAMizQEKE1N1YnNjcmlwdGlvbkNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIXCg9zdWJzY3JpcHRpb25faWQYAiABKAkSDgoGc3RhdHVzGAMgASgJEhUKDWZvcm1lcl9zdGF0dXMYBCABKAkSDAoEdGllchgFIAEoCRIcChRjYW5jZWxfYXRfcGVyaW9kX2VuZBgGIAEoCBI2ChJjdXJyZW50X3BlcmlvZF9lbmQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImwKD0ludm9pY2VNaXJyb3JlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCmludm9pY2VfaWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSEwoLdG90YWxfY2VudHMYBSABKAMimgEKDVBheW1lbnRGYWlsZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgppbnZvaWNlX2lkGAIgASgJEhMKC3RvdGFsX2NlbnRzGAMgASgDEjgKD25leHRfYXR0ZW1wdF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAIgBAUISChBfbmV4dF9hdHRlbXB0X2F0IlQKFVBheW1lbnRBY3Rpb25SZXF1aXJlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCmludm9pY2VfaWQYAiABKAkSEwoLdG90YWxfY2VudHMYAyABKAMifgoMQ2FyZEV4cGlyaW5nEhIKCmFjY291bnRfaWQYASABKAkSFwoPc3Vic2NyaXB0aW9uX2lkGAIgASgJEg0KBWJyYW5kGAMgASgJEg0KBWxhc3Q0GAQgASgJEhEKCWV4cF9tb250aBgFIAEoBRIQCghleHBfeWVhchgGIAEoBSKIAQoQUHJpY2VzU3VwZXJzZWRlZBISCgphY2NvdW50X2lkGAEgASgJEhcKD3N1YnNjcmlwdGlvbl9pZBgCIAEoCRIVCg1wcmljZV92ZXJzaW9uGAMgASgJEjAKDGxlZ2FjeV91bnRpbBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAidQoNUmVmdW5kQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEhcKD3N1YnNjcmlwdGlvbl9pZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSFAoMYW1vdW50X2NlbnRzGAQgASgDEhEKCXJlZnVuZF9pZBgFIAEoCSKzAQoOVXNhZ2VUaHJlc2hvbGQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgdwZXJjZW50GAIgASgFEjAKDHBlcmlvZF9zdGFydBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoQYWNjcnVlZF9uYW5vX3VzZBgEIAEoAxIXCg9idWRnZXRfbmFub191c2QYBSABKAMSFwoPY3JlZGl0X25hbm9fdXNkGAYgASgDIkQKEENvdXBvbk5vdEFwcGxpZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIMCgRjb2RlGAIgASgJEg4KBnJlYXNvbhgDIAEoCWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("Ch1iZXJ0aC9iaWxsaW5nL3YxL2V2ZW50cy5wcm90bxIQYmVydGguYmlsbGluZy52MSJBCgtUaWVyQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEgwKBHRpZXIYAiABKAkSEAoIcmV2aXNpb24YAyABKAMixgMKE1N1YnNjcmlwdGlvbkNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIXCg9zdWJzY3JpcHRpb25faWQYAiABKAkSDgoGc3RhdHVzGAMgASgJEhUKDWZvcm1lcl9zdGF0dXMYBCABKAkSDAoEdGllchgFIAEoCRIcChRjYW5jZWxfYXRfcGVyaW9kX2VuZBgGIAEoCBI2ChJjdXJyZW50X3BlcmlvZF9lbmQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2NhZGVuY2UYCCABKAkSFQoNcmVuZXdhbF9jZW50cxgJIAEoAxIaChJhZGRpdGlvbmFsX21lbWJlcnMYCiABKAUSEgoKcHJvbW9fY29kZRgLIAEoCRIRCglkdXBsaWNhdGUYDCABKAgSDgoGY2hhbmdlGA0gASgJEhMKC2Zvcm1lcl90aWVyGA4gASgJEhYKDmZvcm1lcl9jYWRlbmNlGA8gASgJEhEKCW5leHRfdGllchgQIAEoCRIUCgxuZXh0X2NhZGVuY2UYESABKAkSGgoSbmV4dF9yZW5ld2FsX2NlbnRzGBIgASgDEgoKAmlkGBMgASgJIr0BCg9JbnZvaWNlTWlycm9yZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgppbnZvaWNlX2lkGAIgASgJEgwKBGtpbmQYAyABKAkSDgoGc3RhdHVzGAQgASgJEhMKC3RvdGFsX2NlbnRzGAUgASgDEg4KBm51bWJlchgGIAEoCRIRCglkdWVfY2VudHMYByABKAMSLAoFbGluZXMYCCADKAsyHS5iZXJ0aC5iaWxsaW5nLnYxLkludm9pY2VMaW5lIusBCg1QYXltZW50RmFpbGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKaW52b2ljZV9pZBgCIAEoCRITCgt0b3RhbF9jZW50cxgDIAEoAxI4Cg9uZXh0X2F0dGVtcHRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSACIAQESDgoGbnVtYmVyGAUgASgJEhEKCWR1ZV9jZW50cxgGIAEoAxIsCgVsaW5lcxgHIAMoCzIdLmJlcnRoLmJpbGxpbmcudjEuSW52b2ljZUxpbmVCEgoQX25leHRfYXR0ZW1wdF9hdCKlAQoVUGF5bWVudEFjdGlvblJlcXVpcmVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKaW52b2ljZV9pZBgCIAEoCRITCgt0b3RhbF9jZW50cxgDIAEoAxIOCgZudW1iZXIYBCABKAkSEQoJZHVlX2NlbnRzGAUgASgDEiwKBWxpbmVzGAYgAygLMh0uYmVydGguYmlsbGluZy52MS5JbnZvaWNlTGluZSJ+CgxDYXJkRXhwaXJpbmcSEgoKYWNjb3VudF9pZBgBIAEoCRIXCg9zdWJzY3JpcHRpb25faWQYAiABKAkSDQoFYnJhbmQYAyABKAkSDQoFbGFzdDQYBCABKAkSEQoJZXhwX21vbnRoGAUgASgFEhAKCGV4cF95ZWFyGAYgASgFIogBChBQcmljZXNTdXBlcnNlZGVkEhIKCmFjY291bnRfaWQYASABKAkSFwoPc3Vic2NyaXB0aW9uX2lkGAIgASgJEhUKDXByaWNlX3ZlcnNpb24YAyABKAkSMAoMbGVnYWN5X3VudGlsGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKYAQoNUmVmdW5kQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEhcKD3N1YnNjcmlwdGlvbl9pZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSFAoMYW1vdW50X2NlbnRzGAQgASgDEhEKCXJlZnVuZF9pZBgFIAEoCRIOCgZyZWFzb24YBiABKAkSEQoJdGF4X2NlbnRzGAcgASgDIr8BCg5EaXNwdXRlQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCmRpc3B1dGVfaWQYAiABKAkSEgoKaW52b2ljZV9pZBgDIAEoCRIXCg9zdWJzY3JpcHRpb25faWQYBCABKAkSDwoHb3V0Y29tZRgFIAEoCRIUCgxhbW91bnRfY2VudHMYBiABKAMSDgoGbnVtYmVyGAcgASgJEg4KBnJlYXNvbhgIIAEoCRIRCgllbmRzX3BsYW4YCSABKAgiswEKDlVzYWdlVGhyZXNob2xkEhIKCmFjY291bnRfaWQYASABKAkSDwoHcGVyY2VudBgCIAEoBRIwCgxwZXJpb2Rfc3RhcnQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKEGFjY3J1ZWRfbmFub191c2QYBCABKAMSFwoPYnVkZ2V0X25hbm9fdXNkGAUgASgDEhcKD2NyZWRpdF9uYW5vX3VzZBgGIAEoAyJEChBDb3Vwb25Ob3RBcHBsaWVkEhIKCmFjY291bnRfaWQYASABKAkSDAoEY29kZRgCIAEoCRIOCgZyZWFzb24YAyABKAkijwEKEVN1c3BlbnNpb25DaGFuZ2VkEhIKCmFjY291bnRfaWQYASABKAkSDgoGcmVhc29uGAIgASgJEjQKC2dyYWNlX3VudGlsGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAiAEBEhAKCHJldmlzaW9uGAQgASgDQg4KDF9ncmFjZV91bnRpbCJ1ChFHcmFjZVN0YWdlUmVhY2hlZBISCgphY2NvdW50X2lkGAEgASgJEg0KBXN0YWdlGAIgASgJEi8KC2dyYWNlX3VudGlsGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRvd2VkGAQgASgIIl0KD1NlcnZpY2VzUmVzdW1lZBISCgphY2NvdW50X2lkGAEgASgJEg4KBnJlYXNvbhgCIAEoCRImCgJhdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAixwEKEVNwZW5kTGltaXRSZWFjaGVkEhIKCmFjY291bnRfaWQYASABKAkSDwoHcGVyY2VudBgCIAEoBRITCgtsaW1pdF9jZW50cxgDIAEoAxIWCg5zcGVudF9uYW5vX3VzZBgEIAEoAxIwCgxwZXJpb2Rfc3RhcnQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnBlcmlvZF9lbmQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_berth_billing_v1_billing, file_google_protobuf_timestamp]);
 
 /**
  * The account's plan changed: free, pro, team or enterprise.
@@ -88,6 +90,83 @@ export type SubscriptionChanged = Message<"berth.billing.v1.SubscriptionChanged"
    * @generated from field: google.protobuf.Timestamp current_period_end = 7;
    */
   currentPeriodEnd?: Timestamp | undefined;
+
+  /**
+   * monthly or annual.
+   *
+   * @generated from field: string cadence = 8;
+   */
+  cadence: string;
+
+  /**
+   * The price of plan and additional members for each period, before discounts and taxes.
+   *
+   * @generated from field: int64 renewal_cents = 9;
+   */
+  renewalCents: bigint;
+
+  /**
+   * @generated from field: int32 additional_members = 10;
+   */
+  additionalMembers: number;
+
+  /**
+   * The promo code whose discount applies. Empty if there is none.
+   *
+   * @generated from field: string promo_code = 11;
+   */
+  promoCode: string;
+
+  /**
+   * Whether it was bought at the same time as another one, which stays. It is ended and refunded.
+   *
+   * @generated from field: bool duplicate = 12;
+   */
+  duplicate: boolean;
+
+  /**
+   * What changed besides the status: `plan_changed` if plan or cadence are others than before, `change_scheduled` if they
+   * will be, `change_undone` if they will no longer be, `cancellation_undone`. Empty otherwise.
+   *
+   * @generated from field: string change = 13;
+   */
+  change: string;
+
+  /**
+   * The previous plan and cadence. Empty for a new subscription.
+   *
+   * @generated from field: string former_tier = 14;
+   */
+  formerTier: string;
+
+  /**
+   * @generated from field: string former_cadence = 15;
+   */
+  formerCadence: string;
+
+  /**
+   * The plan and the cadence from current_period_end on, and their price for each period. Empty if no change is pending.
+   *
+   * @generated from field: string next_tier = 16;
+   */
+  nextTier: string;
+
+  /**
+   * @generated from field: string next_cadence = 17;
+   */
+  nextCadence: string;
+
+  /**
+   * @generated from field: int64 next_renewal_cents = 18;
+   */
+  nextRenewalCents: bigint;
+
+  /**
+   * Unique to the change: one that is undone and then repeated has another. Empty from an earlier version.
+   *
+   * @generated from field: string id = 19;
+   */
+  id: string;
 };
 
 /**
@@ -127,6 +206,27 @@ export type InvoiceMirrored = Message<"berth.billing.v1.InvoiceMirrored"> & {
    * @generated from field: int64 total_cents = 5;
    */
   totalCents: bigint;
+
+  /**
+   * The number on the invoice.
+   *
+   * @generated from field: string number = 6;
+   */
+  number: string;
+
+  /**
+   * The amount that is charged: the total less what the customer's balance pays.
+   *
+   * @generated from field: int64 due_cents = 7;
+   */
+  dueCents: bigint;
+
+  /**
+   * What the invoice is for. The lines add up to due_cents.
+   *
+   * @generated from field: repeated berth.billing.v1.InvoiceLine lines = 8;
+   */
+  lines: InvoiceLine[];
 };
 
 /**
@@ -163,6 +263,23 @@ export type PaymentFailed = Message<"berth.billing.v1.PaymentFailed"> & {
    * @generated from field: optional google.protobuf.Timestamp next_attempt_at = 4;
    */
   nextAttemptAt?: Timestamp | undefined;
+
+  /**
+   * As in InvoiceMirrored.
+   *
+   * @generated from field: string number = 5;
+   */
+  number: string;
+
+  /**
+   * @generated from field: int64 due_cents = 6;
+   */
+  dueCents: bigint;
+
+  /**
+   * @generated from field: repeated berth.billing.v1.InvoiceLine lines = 7;
+   */
+  lines: InvoiceLine[];
 };
 
 /**
@@ -192,6 +309,23 @@ export type PaymentActionRequired = Message<"berth.billing.v1.PaymentActionRequi
    * @generated from field: int64 total_cents = 3;
    */
   totalCents: bigint;
+
+  /**
+   * As in InvoiceMirrored.
+   *
+   * @generated from field: string number = 4;
+   */
+  number: string;
+
+  /**
+   * @generated from field: int64 due_cents = 5;
+   */
+  dueCents: bigint;
+
+  /**
+   * @generated from field: repeated berth.billing.v1.InvoiceLine lines = 6;
+   */
+  lines: InvoiceLine[];
 };
 
 /**
@@ -316,6 +450,21 @@ export type RefundChanged = Message<"berth.billing.v1.RefundChanged"> & {
    * @generated from field: string refund_id = 5;
    */
   refundId: string;
+
+  /**
+   * Why it is refunded: `canceled`, or `duplicate` if the account subscribed and paid twice at the same time. Why it is
+   * under review: `disputed` if a payment of the subscription is disputed.
+   *
+   * @generated from field: string reason = 6;
+   */
+  reason: string;
+
+  /**
+   * The taxes in amount_cents.
+   *
+   * @generated from field: int64 tax_cents = 7;
+   */
+  taxCents: bigint;
 };
 
 /**
@@ -324,6 +473,74 @@ export type RefundChanged = Message<"berth.billing.v1.RefundChanged"> & {
  */
 export const RefundChangedSchema: GenMessage<RefundChanged> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_events, 7);
+
+/**
+ * A payer disputed a payment at the bank (`open`), or the bank decided in favor of the operator (`won`) or of the payer
+ * (`lost`). Sent once for each.
+ *
+ * @generated from message berth.billing.v1.DisputeChanged
+ */
+export type DisputeChanged = Message<"berth.billing.v1.DisputeChanged"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string dispute_id = 2;
+   */
+  disputeId: string;
+
+  /**
+   * @generated from field: string invoice_id = 3;
+   */
+  invoiceId: string;
+
+  /**
+   * Empty if the invoice is not of a subscription.
+   *
+   * @generated from field: string subscription_id = 4;
+   */
+  subscriptionId: string;
+
+  /**
+   * @generated from field: string outcome = 5;
+   */
+  outcome: string;
+
+  /**
+   * @generated from field: int64 amount_cents = 6;
+   */
+  amountCents: bigint;
+
+  /**
+   * The number on the invoice.
+   *
+   * @generated from field: string number = 7;
+   */
+  number: string;
+
+  /**
+   * Why, in the words of the payment provider, such as `fraudulent` or `duplicate`.
+   *
+   * @generated from field: string reason = 8;
+   */
+  reason: string;
+
+  /**
+   * Whether the plan ends because of it.
+   *
+   * @generated from field: bool ends_plan = 9;
+   */
+  endsPlan: boolean;
+};
+
+/**
+ * Describes the message berth.billing.v1.DisputeChanged.
+ * Use `create(DisputeChangedSchema)` to create a new message.
+ */
+export const DisputeChangedSchema: GenMessage<DisputeChanged> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 8);
 
 /**
  * The compute of the current period reached a percentage of its budget. Sent once for each period and threshold.
@@ -373,7 +590,7 @@ export type UsageThreshold = Message<"berth.billing.v1.UsageThreshold"> & {
  * Use `create(UsageThresholdSchema)` to create a new message.
  */
 export const UsageThresholdSchema: GenMessage<UsageThreshold> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_events, 8);
+  messageDesc(file_berth_billing_v1_events, 9);
 
 /**
  * A saved promo code could not be applied to the checkout of a subscription. The code stays saved.
@@ -402,5 +619,164 @@ export type CouponNotApplied = Message<"berth.billing.v1.CouponNotApplied"> & {
  * Use `create(CouponNotAppliedSchema)` to create a new message.
  */
 export const CouponNotAppliedSchema: GenMessage<CouponNotApplied> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_events, 9);
+  messageDesc(file_berth_billing_v1_events, 10);
+
+/**
+ * Whether services of an account beyond the allowance of the free plan may run changed (docs/billing.md#after-a-plan-ends).
+ * Repeated for a week, and as long as a reason or a grace period lasts, for consumers that missed it.
+ *
+ * @generated from message berth.billing.v1.SuspensionChanged
+ */
+export type SuspensionChanged = Message<"berth.billing.v1.SuspensionChanged"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * Why they are stopped: `free_plan` or `spend_limit`. Empty if they may run.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * Until when they may run although no plan pays for them. Absent without a grace period.
+   *
+   * @generated from field: optional google.protobuf.Timestamp grace_until = 3;
+   */
+  graceUntil?: Timestamp | undefined;
+
+  /**
+   * Increases with each change. Consumers ignore an event whose revision is lower than that of the last one.
+   *
+   * @generated from field: int64 revision = 4;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message berth.billing.v1.SuspensionChanged.
+ * Use `create(SuspensionChangedSchema)` to create a new message.
+ */
+export const SuspensionChangedSchema: GenMessage<SuspensionChanged> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 11);
+
+/**
+ * A stage of the grace period of an account that no plan pays for. Sent once for each stage.
+ *
+ * @generated from message berth.billing.v1.GraceStageReached
+ */
+export type GraceStageReached = Message<"berth.billing.v1.GraceStageReached"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * started, halfway, last_day or over.
+   *
+   * @generated from field: string stage = 2;
+   */
+  stage: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp grace_until = 3;
+   */
+  graceUntil?: Timestamp | undefined;
+
+  /**
+   * Whether what runs beyond the allowance is charged with the next subscription.
+   *
+   * @generated from field: bool owed = 4;
+   */
+  owed: boolean;
+};
+
+/**
+ * Describes the message berth.billing.v1.GraceStageReached.
+ * Use `create(GraceStageReachedSchema)` to create a new message.
+ */
+export const GraceStageReachedSchema: GenMessage<GraceStageReached> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 12);
+
+/**
+ * Services that were stopped start again.
+ *
+ * @generated from message berth.billing.v1.ServicesResumed
+ */
+export type ServicesResumed = Message<"berth.billing.v1.ServicesResumed"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * Why they were stopped: `free_plan` or `spend_limit`.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 3;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.ServicesResumed.
+ * Use `create(ServicesResumedSchema)` to create a new message.
+ */
+export const ServicesResumedSchema: GenMessage<ServicesResumed> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 13);
+
+/**
+ * What compute of the current period charges reached a percentage of the limit that an owner set. Sent once for each
+ * period, limit and percentage. At 100, services beyond the allowance are stopped until the period ends.
+ *
+ * @generated from message berth.billing.v1.SpendLimitReached
+ */
+export type SpendLimitReached = Message<"berth.billing.v1.SpendLimitReached"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * 50, 80 or 100.
+   *
+   * @generated from field: int32 percent = 2;
+   */
+  percent: number;
+
+  /**
+   * @generated from field: int64 limit_cents = 3;
+   */
+  limitCents: bigint;
+
+  /**
+   * After the allowance and the credit of the plan, in billionths of a dollar.
+   *
+   * @generated from field: int64 spent_nano_usd = 4;
+   */
+  spentNanoUsd: bigint;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_start = 5;
+   */
+  periodStart?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_end = 6;
+   */
+  periodEnd?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.SpendLimitReached.
+ * Use `create(SpendLimitReachedSchema)` to create a new message.
+ */
+export const SpendLimitReachedSchema: GenMessage<SpendLimitReached> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 14);
 

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/deployer/v1/events.proto.
  */
 export const file_berth_deployer_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9kZXBsb3llci92MS9ldmVudHMucHJvdG8SEWJlcnRoLmRlcGxveWVyLnYxIjgKDlByb2plY3RDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCSJGCg5Qcm9qZWN0UmVuYW1lZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDAoEbmFtZRgDIAEoCSJsCg5Qcm9qZWN0RGVsZXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRISCgpieV91c2VyX2lkGAQgASgJEhAKCHNlcnZpY2VzGAUgASgFIlQKEkVudmlyb25tZW50Q3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkitAEKEkVudmlyb25tZW50RGVsZXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDAoEbmFtZRgEIAEoCRIUCgx3aXRoX3Byb2plY3QYBSABKAgSFAoMcHJvamVjdF9uYW1lGAYgASgJEhIKCmJ5X3VzZXJfaWQYByABKAkSEAoIc2VydmljZXMYCCABKAUi3gEKDlNlcnZpY2VDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEgwKBG5hbWUYBSABKAkSDAoEdHlwZRgGIAEoCRIbCg5oYXNfY29uZmlnX2VudhgHIAEoCEgAiAEBEiwKCG5hbWVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRCg9faGFzX2NvbmZpZ19lbnYirgEKDlNlcnZpY2VSZW5hbWVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEgwKBG5hbWUYBSABKAkSDAoEdHlwZRgGIAEoCRIsCghuYW1lZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi3gEKDlNlcnZpY2VEZWxldGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEgwKBG5hbWUYBSABKAkSDAoEdHlwZRgGIAEoCRIYChB3aXRoX2Vudmlyb25tZW50GAcgASgIEhQKDHByb2plY3RfbmFtZRgIIAEoCRIYChBlbnZpcm9ubWVudF9uYW1lGAkgASgJEhIKCmJ5X3VzZXJfaWQYCiABKAkiTgoSQWRkb25LZXlzUHVibGlzaGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIQCghyZXZpc2lvbhgDIAEoAyJ3ChBEZXBsb3ltZW50UXVldWVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUSEwoLcm9sbGJhY2tfb2YYBSABKAUiZAoSRGVwbG95bWVudEJ1aWxkaW5nEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYQoPRGVwbG95bWVudEJ1aWx0EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYwoRRGVwbG95bWVudEFwcGxpZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoBSJ/ChBEZXBsb3ltZW50RmFpbGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUSDQoFc3RhZ2UYBSABKAkSDAoEY29kZRgGIAEoCSJmChREZXBsb3ltZW50U3VwZXJzZWRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSFQoNZGVwbG95bWVudF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgFInEKDlJlbGVhc2VIZWFsdGh5EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEiYKAmF0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKBAQoQUmVsZWFzZVVuaGVhbHRoeRISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSDwoHdmVyc2lvbhgDIAEoBRIMCgRjb2RlGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKKAQoQUmVsZWFzZVJlY292ZXJlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSDwoHdmVyc2lvbhgDIAEoBRImCgJhdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNZmlyc3RfaGVhbHRoeRgFIAEoCCJ7ChBWYXJpYWJsZURhbmdsaW5nEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEgwKBG5hbWUYBCABKAkSDgoGcmVhc29uGAUgASgJEhAKCHJldmlzaW9uGAYgASgFIuIBCgxVc2FnZVN0YXJ0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkSFAoMc2VydmljZV90eXBlGAUgASgJEgwKBHNpemUYBiABKAkSEAoIcmVwbGljYXMYByABKAUSEwoLaW50ZXJ2YWxfaWQYCCABKAkSCwoDc2VxGAkgASgFEiYKAmF0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLiAQoMVXNhZ2VSZXNpemVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEhQKDHNlcnZpY2VfdHlwZRgFIAEoCRIMCgRzaXplGAYgASgJEhAKCHJlcGxpY2FzGAcgASgFEhMKC2ludGVydmFsX2lkGAggASgJEgsKA3NlcRgJIAEoBRImCgJhdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi4gEKDFVzYWdlU3RvcHBlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIUCgxzZXJ2aWNlX3R5cGUYBSABKAkSDAoEc2l6ZRgGIAEoCRIQCghyZXBsaWNhcxgHIAEoBRITCgtpbnRlcnZhbF9pZBgIIAEoCRILCgNzZXEYCSABKAUSJgoCYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIuQBCg5Vc2FnZUhlYXJ0YmVhdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIUCgxzZXJ2aWNlX3R5cGUYBSABKAkSDAoEc2l6ZRgGIAEoCRIQCghyZXBsaWNhcxgHIAEoBRITCgtpbnRlcnZhbF9pZBgIIAEoCRILCgNzZXEYCSABKAUSJgoCYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIigKEkFjY291bnRQcm92aXNpb25lZBISCgphY2NvdW50X2lkGAEgASgJYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Ch5iZXJ0aC9kZXBsb3llci92MS9ldmVudHMucHJvdG8SEWJlcnRoLmRlcGxveWVyLnYxIjgKDlByb2plY3RDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCSJGCg5Qcm9qZWN0UmVuYW1lZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDAoEbmFtZRgDIAEoCSJsCg5Qcm9qZWN0RGVsZXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRISCgpieV91c2VyX2lkGAQgASgJEhAKCHNlcnZpY2VzGAUgASgFIlQKEkVudmlyb25tZW50Q3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkitAEKEkVudmlyb25tZW50RGVsZXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDAoEbmFtZRgEIAEoCRIUCgx3aXRoX3Byb2plY3QYBSABKAgSFAoMcHJvamVjdF9uYW1lGAYgASgJEhIKCmJ5X3VzZXJfaWQYByABKAkSEAoIc2VydmljZXMYCCABKAUi3gEKDlNlcnZpY2VDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEgwKBG5hbWUYBSABKAkSDAoEdHlwZRgGIAEoCRIbCg5oYXNfY29uZmlnX2VudhgHIAEoCEgAiAEBEiwKCG5hbWVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRCg9faGFzX2NvbmZpZ19lbnYirgEKDlNlcnZpY2VSZW5hbWVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEgwKBG5hbWUYBSABKAkSDAoEdHlwZRgGIAEoCRIsCghuYW1lZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiZwoRU2VydmljZUNvbmZpZ3VyZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAki3gEKDlNlcnZpY2VEZWxldGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEgwKBG5hbWUYBSABKAkSDAoEdHlwZRgGIAEoCRIYChB3aXRoX2Vudmlyb25tZW50GAcgASgIEhQKDHByb2plY3RfbmFtZRgIIAEoCRIYChBlbnZpcm9ubWVudF9uYW1lGAkgASgJEhIKCmJ5X3VzZXJfaWQYCiABKAkiTgoSQWRkb25LZXlzUHVibGlzaGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIQCghyZXZpc2lvbhgDIAEoAyJ3ChBEZXBsb3ltZW50UXVldWVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUSEwoLcm9sbGJhY2tfb2YYBSABKAUiZAoSRGVwbG95bWVudEJ1aWxkaW5nEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYQoPRGVwbG95bWVudEJ1aWx0EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYwoRRGVwbG95bWVudEFwcGxpZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoBSJ/ChBEZXBsb3ltZW50RmFpbGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUSDQoFc3RhZ2UYBSABKAkSDAoEY29kZRgGIAEoCSJmChREZXBsb3ltZW50U3VwZXJzZWRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSFQoNZGVwbG95bWVudF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgFInEKDlJlbGVhc2VIZWFsdGh5EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEiYKAmF0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKBAQoQUmVsZWFzZVVuaGVhbHRoeRISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSDwoHdmVyc2lvbhgDIAEoBRIMCgRjb2RlGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKKAQoQUmVsZWFzZVJlY292ZXJlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSDwoHdmVyc2lvbhgDIAEoBRImCgJhdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNZmlyc3RfaGVhbHRoeRgFIAEoCCJ7ChBWYXJpYWJsZURhbmdsaW5nEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEgwKBG5hbWUYBCABKAkSDgoGcmVhc29uGAUgASgJEhAKCHJldmlzaW9uGAYgASgFIuIBCgxVc2FnZVN0YXJ0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkSFAoMc2VydmljZV90eXBlGAUgASgJEgwKBHNpemUYBiABKAkSEAoIcmVwbGljYXMYByABKAUSEwoLaW50ZXJ2YWxfaWQYCCABKAkSCwoDc2VxGAkgASgFEiYKAmF0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLiAQoMVXNhZ2VSZXNpemVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEhQKDHNlcnZpY2VfdHlwZRgFIAEoCRIMCgRzaXplGAYgASgJEhAKCHJlcGxpY2FzGAcgASgFEhMKC2ludGVydmFsX2lkGAggASgJEgsKA3NlcRgJIAEoBRImCgJhdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi4gEKDFVzYWdlU3RvcHBlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIUCgxzZXJ2aWNlX3R5cGUYBSABKAkSDAoEc2l6ZRgGIAEoCRIQCghyZXBsaWNhcxgHIAEoBRITCgtpbnRlcnZhbF9pZBgIIAEoCRILCgNzZXEYCSABKAUSJgoCYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIuQBCg5Vc2FnZUhlYXJ0YmVhdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIUCgxzZXJ2aWNlX3R5cGUYBSABKAkSDAoEc2l6ZRgGIAEoCRIQCghyZXBsaWNhcxgHIAEoBRITCgtpbnRlcnZhbF9pZBgIIAEoCRILCgNzZXEYCSABKAUSJgoCYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIigKEkFjY291bnRQcm92aXNpb25lZBISCgphY2NvdW50X2lkGAEgASgJYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * @generated from message berth.deployer.v1.ProjectCreated
@@ -293,6 +293,40 @@ export const ServiceRenamedSchema: GenMessage<ServiceRenamed> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 6);
 
 /**
+ * The `config.env` of a service changed.
+ *
+ * @generated from message berth.deployer.v1.ServiceConfigured
+ */
+export type ServiceConfigured = Message<"berth.deployer.v1.ServiceConfigured"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string environment_id = 3;
+   */
+  environmentId: string;
+
+  /**
+   * @generated from field: string service_id = 4;
+   */
+  serviceId: string;
+};
+
+/**
+ * Describes the message berth.deployer.v1.ServiceConfigured.
+ * Use `create(ServiceConfiguredSchema)` to create a new message.
+ */
+export const ServiceConfiguredSchema: GenMessage<ServiceConfigured> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_events, 7);
+
+/**
  * @generated from message berth.deployer.v1.ServiceDeleted
  */
 export type ServiceDeleted = Message<"berth.deployer.v1.ServiceDeleted"> & {
@@ -354,7 +388,7 @@ export type ServiceDeleted = Message<"berth.deployer.v1.ServiceDeleted"> & {
  * Use `create(ServiceDeletedSchema)` to create a new message.
  */
 export const ServiceDeletedSchema: GenMessage<ServiceDeleted> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 7);
+  messageDesc(file_berth_deployer_v1_events, 8);
 
 /**
  * An addon's keys changed. Events carry no values; consumers fetch them.
@@ -383,7 +417,7 @@ export type AddonKeysPublished = Message<"berth.deployer.v1.AddonKeysPublished">
  * Use `create(AddonKeysPublishedSchema)` to create a new message.
  */
 export const AddonKeysPublishedSchema: GenMessage<AddonKeysPublished> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 8);
+  messageDesc(file_berth_deployer_v1_events, 9);
 
 /**
  * @generated from message berth.deployer.v1.DeploymentQueued
@@ -422,7 +456,7 @@ export type DeploymentQueued = Message<"berth.deployer.v1.DeploymentQueued"> & {
  * Use `create(DeploymentQueuedSchema)` to create a new message.
  */
 export const DeploymentQueuedSchema: GenMessage<DeploymentQueued> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 9);
+  messageDesc(file_berth_deployer_v1_events, 10);
 
 /**
  * @generated from message berth.deployer.v1.DeploymentBuilding
@@ -454,7 +488,7 @@ export type DeploymentBuilding = Message<"berth.deployer.v1.DeploymentBuilding">
  * Use `create(DeploymentBuildingSchema)` to create a new message.
  */
 export const DeploymentBuildingSchema: GenMessage<DeploymentBuilding> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 10);
+  messageDesc(file_berth_deployer_v1_events, 11);
 
 /**
  * @generated from message berth.deployer.v1.DeploymentBuilt
@@ -486,7 +520,7 @@ export type DeploymentBuilt = Message<"berth.deployer.v1.DeploymentBuilt"> & {
  * Use `create(DeploymentBuiltSchema)` to create a new message.
  */
 export const DeploymentBuiltSchema: GenMessage<DeploymentBuilt> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 11);
+  messageDesc(file_berth_deployer_v1_events, 12);
 
 /**
  * @generated from message berth.deployer.v1.DeploymentApplied
@@ -518,7 +552,7 @@ export type DeploymentApplied = Message<"berth.deployer.v1.DeploymentApplied"> &
  * Use `create(DeploymentAppliedSchema)` to create a new message.
  */
 export const DeploymentAppliedSchema: GenMessage<DeploymentApplied> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 12);
+  messageDesc(file_berth_deployer_v1_events, 13);
 
 /**
  * @generated from message berth.deployer.v1.DeploymentFailed
@@ -560,7 +594,7 @@ export type DeploymentFailed = Message<"berth.deployer.v1.DeploymentFailed"> & {
  * Use `create(DeploymentFailedSchema)` to create a new message.
  */
 export const DeploymentFailedSchema: GenMessage<DeploymentFailed> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 13);
+  messageDesc(file_berth_deployer_v1_events, 14);
 
 /**
  * @generated from message berth.deployer.v1.DeploymentSuperseded
@@ -592,7 +626,7 @@ export type DeploymentSuperseded = Message<"berth.deployer.v1.DeploymentSupersed
  * Use `create(DeploymentSupersededSchema)` to create a new message.
  */
 export const DeploymentSupersededSchema: GenMessage<DeploymentSuperseded> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 14);
+  messageDesc(file_berth_deployer_v1_events, 15);
 
 /**
  * A release became healthy for the first time.
@@ -626,7 +660,7 @@ export type ReleaseHealthy = Message<"berth.deployer.v1.ReleaseHealthy"> & {
  * Use `create(ReleaseHealthySchema)` to create a new message.
  */
 export const ReleaseHealthySchema: GenMessage<ReleaseHealthy> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 15);
+  messageDesc(file_berth_deployer_v1_events, 16);
 
 /**
  * @generated from message berth.deployer.v1.ReleaseUnhealthy
@@ -663,7 +697,7 @@ export type ReleaseUnhealthy = Message<"berth.deployer.v1.ReleaseUnhealthy"> & {
  * Use `create(ReleaseUnhealthySchema)` to create a new message.
  */
 export const ReleaseUnhealthySchema: GenMessage<ReleaseUnhealthy> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 16);
+  messageDesc(file_berth_deployer_v1_events, 17);
 
 /**
  * A service that was unhealthy is healthy again.
@@ -704,7 +738,7 @@ export type ReleaseRecovered = Message<"berth.deployer.v1.ReleaseRecovered"> & {
  * Use `create(ReleaseRecoveredSchema)` to create a new message.
  */
 export const ReleaseRecoveredSchema: GenMessage<ReleaseRecovered> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 17);
+  messageDesc(file_berth_deployer_v1_events, 18);
 
 /**
  * A variable of a live service no longer resolves, or a new variable does not resolve.
@@ -752,7 +786,7 @@ export type VariableDangling = Message<"berth.deployer.v1.VariableDangling"> & {
  * Use `create(VariableDanglingSchema)` to create a new message.
  */
 export const VariableDanglingSchema: GenMessage<VariableDangling> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 18);
+  messageDesc(file_berth_deployer_v1_events, 19);
 
 /**
  * A service began to run something billable. The interval lasts until UsageStopped. interval_id and seq together
@@ -823,7 +857,7 @@ export type UsageStarted = Message<"berth.deployer.v1.UsageStarted"> & {
  * Use `create(UsageStartedSchema)` to create a new message.
  */
 export const UsageStartedSchema: GenMessage<UsageStarted> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 19);
+  messageDesc(file_berth_deployer_v1_events, 20);
 
 /**
  * The size or the replicas changed. The fields contain the state from `at` on.
@@ -887,7 +921,7 @@ export type UsageResized = Message<"berth.deployer.v1.UsageResized"> & {
  * Use `create(UsageResizedSchema)` to create a new message.
  */
 export const UsageResizedSchema: GenMessage<UsageResized> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 20);
+  messageDesc(file_berth_deployer_v1_events, 21);
 
 /**
  * Nothing of the service runs from `at` on. The size and replicas are those that ran until then.
@@ -951,7 +985,7 @@ export type UsageStopped = Message<"berth.deployer.v1.UsageStopped"> & {
  * Use `create(UsageStoppedSchema)` to create a new message.
  */
 export const UsageStoppedSchema: GenMessage<UsageStopped> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 21);
+  messageDesc(file_berth_deployer_v1_events, 22);
 
 /**
  * The interval was still running unchanged at `at`. Sent every five minutes.
@@ -1015,7 +1049,7 @@ export type UsageHeartbeat = Message<"berth.deployer.v1.UsageHeartbeat"> & {
  * Use `create(UsageHeartbeatSchema)` to create a new message.
  */
 export const UsageHeartbeatSchema: GenMessage<UsageHeartbeat> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 22);
+  messageDesc(file_berth_deployer_v1_events, 23);
 
 /**
  * The account was provisioned. Its services can now be deployed.
@@ -1034,5 +1068,5 @@ export type AccountProvisioned = Message<"berth.deployer.v1.AccountProvisioned">
  * Use `create(AccountProvisionedSchema)` to create a new message.
  */
 export const AccountProvisionedSchema: GenMessage<AccountProvisioned> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 23);
+  messageDesc(file_berth_deployer_v1_events, 24);
 

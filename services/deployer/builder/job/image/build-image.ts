@@ -92,7 +92,7 @@ async function placeSource(
   return undefined;
 }
 
-/** Returns what the image says of its build, for when the image is all that is left of it. */
+/** Returns the labels that record a build on its image, for when nothing else is left of it. */
 function toLabels(
   { buildId, serviceId }: JobRequest,
   { runtime, command }: BuildPlan,

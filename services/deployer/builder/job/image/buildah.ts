@@ -31,6 +31,9 @@ export type BuildahBuild = {
   pulled: boolean;
 };
 
+/** The line before a step; a build of several stages says the stage first. */
+const STEP = /^(?:\[\d+\/\d+\] )?STEP \d+\/\d+: (.*)$/;
+
 /**
  * Returns buildah for one build. Credentials are in a file only during a pull or push, which is never while a step of
  * the source runs: such a step may see whatever this process's user can read.
@@ -65,11 +68,12 @@ export function setUpBuildah(work: string, registry: RegistryTarget, variables: 
     const result: BuildahResult = { code: 0, error: "it gave no reason", lines: [] };
     const context = { cwd: work, env, folder: work };
     const onLine = (line: string) => {
-      result.step = /^STEP \d+\/\d+: (.*)$/.exec(line)?.[1] ?? result.step;
+      const step = STEP.exec(line)?.[1];
+      result.step = step ?? result.step;
       result.error = /^Error: (.*)$/.exec(line)?.[1] ?? result.error;
       // buildah prints this twice, and repeats it in its error.
       if (/^subprocess exited with status \d+$/.test(line)) return;
-      const [, argument = ""] = /^STEP \d+\/\d+: ARG (\S+)$/.exec(line) ?? [];
+      const [, argument = ""] = /^ARG (\S+)$/.exec(step ?? "") ?? [];
       if (argument in variables) return; // added by `withArguments`
       if (result.lines.length < 1_000) result.lines.push(line);
       log(line);

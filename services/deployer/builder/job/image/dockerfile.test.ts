@@ -6,7 +6,7 @@ import { generateDockerfiles, withArguments } from "./dockerfile.ts";
 const baseImages = { node: "r/node:1", python: "r/python:1", go: "r/go:1", static: "r/static:1" };
 
 function treeOf(files: Record<string, string>): SourceTree {
-  return { exists: (path) => path in files, read: (path) => files[path] };
+  return { exists: (path) => path in files, read: (path) => files[path], folders: () => [] };
 }
 
 function generated(files: Record<string, unknown>, wanted: { command?: string } = {}, names = ["A"]) {
@@ -39,9 +39,10 @@ describe("a generated Dockerfile", () => {
       "",
     ]);
     const lines = app("r/installed:1").split("\n");
-    expect(lines.slice(0, 4)).toEqual([
+    expect(lines.slice(0, 5)).toEqual([
       "FROM r/installed:1",
       "ARG A",
+      expect.stringMatching(/^ENV PATH=\/srv\/app\/node_modules\/\.bin:/),
       "COPY --chown=10001:10001 app/ ./",
       "RUN npm run build",
     ]);
@@ -77,14 +78,16 @@ describe("a generated Dockerfile", () => {
   test("makes an environment for Python, and takes its programs first", () => {
     const { dependencies, app } = generated({ "main.py": "", "requirements.txt": "flask==3.0.0\n" });
     expect(dependencies?.dockerfile).toContain("RUN python3 -m venv --clear .venv\n");
-    expect(dependencies?.dockerfile).toContain("RUN .venv/bin/python -m pip install --no-input -r");
+    expect(dependencies?.dockerfile).toContain(
+      "RUN .venv/bin/python -m pip install --no-input --progress-bar off -r",
+    );
     expect(app("x")).toMatch(/^ENV PATH=\/srv\/app\/\.venv\/bin:\$\{PATH:-/m);
   });
 
   test("serves a static site to other machines", () => {
     const { app } = generated({ "index.html": "" });
     expect(app()).toContain("COPY static-server.mts /srv/");
-    expect(app()).toContain('CMD ["/bin/sh","-c","exec node ../static-server.mts . 0.0.0.0"]');
+    expect(app()).toContain('CMD ["/bin/sh","-c","exec node ../static-server.mts . --address 0.0.0.0"]');
   });
 
   test("starts with the service's command where nothing else is there", () => {

@@ -42,11 +42,16 @@ export function generateDockerfiles(
   tree: SourceTree,
   { baseImages, names, port }: { baseImages: BaseImages; names: string[]; port: number },
 ): GeneratedBuild {
-  const { dependencies } = plan;
   const steps = new Map(plan.steps.map((step) => [toInstruction(step), step]));
   const from = (image: string, as = "") => [`FROM ${image}${as}`, ...names.map((name) => `ARG ${name}`)];
   const source = `COPY --chown=${USER} ${SOURCE_FOLDER}/ ./`;
-  const end = [...toEnvironment(plan), `ENV PORT=${port}`, `EXPOSE ${port}`, toCommand(plan)];
+  const path = toPath(plan);
+  const end = [
+    ...(["node", "bun"].includes(plan.runtime) ? ["ENV NODE_ENV=production"] : []),
+    `ENV PORT=${port}`,
+    `EXPOSE ${port}`,
+    toCommand(plan),
+  ];
   const lines = (...parts: string[][]) => `${parts.flat().join("\n")}\n`;
 
   if (plan.runtime === "go")
@@ -65,32 +70,59 @@ export function generateDockerfiles(
           from(baseImages.static),
           PREAMBLE,
           [`COPY --from=compiled ${HOME}/bin ${HOME}/bin`, source],
+          path,
           end,
         ),
       ignored: [],
       steps,
     };
 
-  const base = { python: baseImages.python, static: baseImages.static }[plan.runtime as string];
-  const image = base ?? baseImages.node;
+  const { site } = plan;
+  const serves = site !== undefined;
+  const server = serves ? [`COPY ${STATIC_SERVER_FILE} ${HOME}/`] : [];
+  if (serves && plan.steps.length === 0)
+    return {
+      baseImages: [baseImages.static],
+      app: () => lines(from(baseImages.static), PREAMBLE, server, [source], end),
+      ignored: [],
+      steps,
+    };
+  const image = plan.runtime === "python" ? baseImages.python : baseImages.node;
+  // Of the image that builds a site, only the site is kept.
+  const stage = serves ? " AS built" : "";
+  const last = serves
+    ? [
+        ...from(baseImages.static),
+        ...PREAMBLE,
+        ...server,
+        `COPY --from=built --chown=${USER} ${JSON.stringify([`${HOME}/app/${site}`, `${HOME}/app/${site}`])}`,
+        ...end,
+      ]
+    : end;
+  const images = serves ? [image, baseImages.static] : [image];
+  const { dependencies } = plan;
   if (!dependencies) {
-    const server = plan.needsStaticServer ? [`COPY ${STATIC_SERVER_FILE} ${HOME}/`] : [];
-    const app = () => lines(from(image), PREAMBLE, server, [source, ...steps.keys()], end);
-    return { baseImages: [image], app, ignored: [], steps };
+    const app = () => lines(from(image, stage), PREAMBLE, path, [source, ...steps.keys()], last);
+    return { baseImages: images, app, ignored: [], steps };
   }
   const { install, compile } = partitionSteps(plan);
   for (const step of dependencies.afterRestore) steps.set(toInstruction(step), step);
   const files = dependencies.files.filter((file) => tree.exists(file));
   const copied = `COPY --chown=${USER} ${files.map((file) => `${SOURCE_FOLDER}/${file}`).join(" ")} ./`;
   return {
-    baseImages: [image],
+    baseImages: images,
     dependencies: {
       dockerfile: lines(from(image), PREAMBLE, [copied, ...install.map(toInstruction)]),
       files,
       unchanged: files[0]!,
     },
     app: (installed = image) =>
-      lines(from(installed), [source, ...[...dependencies.afterRestore, ...compile].map(toInstruction)], end),
+      lines(
+        from(installed, stage),
+        path,
+        [source, ...[...dependencies.afterRestore, ...compile].map(toInstruction)],
+        last,
+      ),
     ignored: [`${SOURCE_FOLDER}/${dependencies.folder}`],
     steps,
   };
@@ -100,14 +132,13 @@ function toInstruction({ run }: BuildStep): string {
   return `RUN ${run.map(shellQuote).join(" ")}`;
 }
 
-function toEnvironment(plan: BuildPlan): string[] {
+function toPath(plan: BuildPlan): string[] {
   const folders = plan.path.map((folder) => new URL(folder, `file://${HOME}/app/`).pathname);
-  const path = folders.length > 0 ? [`ENV PATH=${folders.join(":")}:\${PATH:-${PATH}}`] : [];
-  return plan.runtime === "node" ? ["ENV NODE_ENV=production", ...path] : path;
+  return folders.length > 0 ? [`ENV PATH=${folders.join(":")}:\${PATH:-${PATH}}`] : [];
 }
 
-function toCommand({ command, needsStaticServer }: BuildPlan): string {
-  const start = needsStaticServer ? `${command} 0.0.0.0` : command;
+function toCommand({ command, site }: BuildPlan): string {
+  const start = site === undefined ? command : `${command} --address 0.0.0.0`;
   return `CMD ${JSON.stringify(["/bin/sh", "-c", withExec(start ?? "")])}`;
 }
 

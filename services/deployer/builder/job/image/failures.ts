@@ -1,4 +1,5 @@
 import { BuildFailure } from "../../build-failure.ts";
+import { shownCommand } from "../../detect/build-plan.ts";
 import type { BuildahResult } from "./buildah.ts";
 import type { GeneratedBuild } from "./dockerfile.ts";
 
@@ -30,13 +31,18 @@ export function toDockerfileFailure(result: BuildahResult): BuildFailure {
 /** Returns the failure of a generated Dockerfile: the source's when one of the plan's steps failed. */
 export function toStepFailure(result: BuildahResult, { steps }: GeneratedBuild): Error {
   const { error, step = "", code } = result;
-  const failed = steps.get(step);
+  const failed = steps.get(step) ?? [...steps].find(([one]) => unquoted(one) === unquoted(step))?.[1];
   if (!failed) return new Error(`buildah ended with ${code}: ${error}`);
   const killed = toMemoryFailure(result);
   if (killed) return killed;
   const status = /exit status (\d+)$/.exec(error)?.[1] ?? code;
-  const message = `“${failed.run.join(" ")}” ended with exit code ${status}; the build log says why.`;
-  return new BuildFailure("build", failed.failure, message);
+  const message = `“${shownCommand(failed)}” ended with exit code ${status}; the build log says why.`;
+  return new BuildFailure("build", failed.failure, failed.message ?? message);
+}
+
+/** Returns an instruction without the signs that buildah may write in another way. */
+function unquoted(instruction: string): string {
+  return instruction.replaceAll(/['"\\]/g, "");
 }
 
 export function baseImageUnavailable(image: string): BuildFailure {

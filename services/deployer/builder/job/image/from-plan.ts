@@ -18,12 +18,14 @@ export async function buildFromPlan(
   image: ImageName,
 ): Promise<(() => Promise<void>) | undefined> {
   const { request, context, work, variables, buildah, events, signal } = build;
-  if (plan.needsStaticServer)
+  if (plan.site !== undefined)
     copyFileSync(join(import.meta.dirname, "../../static-server.ts"), join(context, STATIC_SERVER_FILE));
   const { baseImages, port } = request;
   const tree = readTree(join(context, SOURCE_FOLDER));
   const generated = generateDockerfiles(plan, tree, { baseImages, names: Object.keys(variables), port });
-  const pulled = await Promise.all(generated.baseImages.map((one) => pullBaseImage(build, one)));
+  // One after another: pulls at once of one image, or of two that share layers, get in each other's way.
+  const pulled: string[] = [];
+  for (const image of new Set(generated.baseImages)) pulled.push(await pullBaseImage(build, image));
   // Temporary files of the steps are on the disk, and in no layer.
   const tmp = join(work, "steps");
   mkdirSync(tmp, { recursive: true });

@@ -37,6 +37,6 @@ test.each<[string, Partial<NodeFacts>, string]>([
     { userNamespaces: true, appArmor: "unconfined" },
     "Builds cannot mount in a user namespace on this node: unshare: Operation not permitted.",
   ],
-])("a node with %s is told apart in a sentence", (_what, changes, sentence) => {
+])("a node with %s is described in a sentence", (_what, changes, sentence) => {
   expect(explainNode({ ...facts, ...changes })).toContain(sentence);
 });

@@ -69,7 +69,7 @@ export function explainNode(facts: NodeFacts): string {
   if (facts.maxUserNamespaces === "0")
     return "The node allows no user namespaces: set its sysctl user.max_user_namespaces to 65536.";
   if (facts.unprivilegedClone === "0")
-    return "The node allows user namespaces to root alone: set its sysctl kernel.unprivileged_userns_clone to 1.";
+    return "The node allows user namespaces only to root: set its sysctl kernel.unprivileged_userns_clone to 1.";
   if (facts.appArmorRestricts === "1" && (appArmor === "unconfined" || appArmor === "unprivileged_userns"))
     return "The node's AppArmor keeps processes without a profile from user namespaces: load a profile such as deploy/cluster/templates/apparmor-build on the nodes and name it in builds.appArmorProfile.";
   if (facts.noNewPrivileges)

@@ -46,6 +46,6 @@ test.each<[string, V1Pod | undefined, string]>([
     { status: { containerStatuses: [{ state: { running: {} } } as never] } },
     "The trial build took too long",
   ],
-])("of a build whose pod %s, the reason is told in a sentence", (_what, pod, sentence) => {
+])("of a build whose pod %s, the reason is reported in a sentence", (_what, pod, sentence) => {
   expect(explainStart(pod, "builds")).toContain(sentence);
 });

@@ -8,7 +8,7 @@ import { readConfig } from "../../../../kit/process/config.ts";
 import { connectKube } from "../../../kube/client.ts";
 import { Pod } from "../../../kube/kinds.ts";
 import { selector } from "../../../kube/names.ts";
-import { placementFields } from "../../../kube/placement.ts";
+import { placementFields } from "../../../kube/pods/placement.ts";
 import { defaultBuildLimits } from "../../port.ts";
 import { createJobBuilder, type JobBuilderOptions } from "../adapter.ts";
 import { jobBuilderFields, jobBuilderOptions } from "../config.ts";
@@ -73,7 +73,7 @@ async function toArchive(dockerfile: string): Promise<Buffer> {
   return gzipSync(await buffer(packed));
 }
 
-/** Returns why the pod of a build did not run to its end in time, as far as its status tells; pure. */
+/** Returns why the pod of a build did not complete in time, according to its status; pure. */
 export function explainStart(pod: V1Pod | undefined, namespace: string): string {
   const events = `\`kubectl get events -n ${namespace}\` says why`;
   if (!pod)

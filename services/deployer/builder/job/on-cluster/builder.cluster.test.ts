@@ -32,7 +32,7 @@ describe("the builder on a cluster", () => {
     console.log(`cancelled and gone after ${Date.now() - from} ms`);
   });
 
-  test("a process that leaves lets its build go on, and the next one tells all of it from the beginning", async () => {
+  test("a process that leaves lets its build go on, and the next one logs all of it from the beginning", async () => {
     const script = `FROM ${node}\nRUN echo begun; while [ ! -e /go ]; do sleep 1; wget -q -O /go GO && touch /go; done; echo went on\n`;
     const { git } = cluster;
     // The step waits for a repository that is not there yet.

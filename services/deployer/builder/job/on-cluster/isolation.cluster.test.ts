@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, inject, test } from "vitest";
 import { never } from "../../../../../test/contracts/ports/builder/harness.ts";
 import { exampleFiles } from "../../../../../test/support/archives.ts";
 import { Job, Pod, Secret } from "../../../kube/kinds.ts";
-import { readPodLog } from "../../../kube/pod-log.ts";
+import { readPodLog } from "../../../kube/pods/pod-log.ts";
 import { imageRef } from "../../../terms/artifact.ts";
 import { CONTAINER_NAME, jobName } from "../job-manifest.ts";
 import { tryBuild } from "../node-check/trial.ts";
@@ -18,7 +18,7 @@ describe("what builds on a cluster see", () => {
     cluster = tools.cluster();
   });
 
-  test("a trial tells that builds work, leaves nothing behind, and says in a sentence what the node lacks", async () => {
+  test("a trial reports that builds work, leaves nothing behind, and says in a sentence what the node lacks", async () => {
     const { kube, namespace, options } = cluster;
     const lines: string[] = [];
     const trial = (changes: Partial<typeof options>) =>

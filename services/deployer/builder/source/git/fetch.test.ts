@@ -113,7 +113,7 @@ test("submodules stay away", async () => {
   expect(server.requests.slice(before).some(({ url }) => url.startsWith("/library.git"))).toBe(false);
 });
 
-test("what is not there is told apart: repository, branch, commit", async () => {
+test("what is missing is distinguished: repository, branch, commit", async () => {
   server.create("empty-branch", { "a.txt": "a" });
   const missing = await failureOf({ repository: server.url("nowhere"), branch: "main" });
   expect([missing.code, missing.message]).toEqual([

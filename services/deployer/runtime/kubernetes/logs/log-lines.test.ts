@@ -27,9 +27,9 @@ describe("lines of a pod's log", () => {
   });
 
   test("have a position that a cursor brings back, short enough for a client to send when it is signed", () => {
-    const told = toLogLine(line());
-    expect(told).toMatchObject({ timestamp: "2026-01-02T03:04:05.000Z", replica: "abcde", version: 3 });
-    expect(readCursor(told.cursor)).toEqual({ time: line().time, pod: "abcde", nth: 0 });
+    const converted = toLogLine(line());
+    expect(converted).toMatchObject({ timestamp: "2026-01-02T03:04:05.000Z", replica: "abcde", version: 3 });
+    expect(readCursor(converted.cursor)).toEqual({ time: line().time, pod: "abcde", nth: 0 });
     const signed = createCursors([randomBytes(32)]).encode("log", writeCursor(line({ nth: 99_999 })));
     expect(signed.length).toBeLessThanOrEqual(128);
     for (const foreign of ["nonsense", "", "log:12"])

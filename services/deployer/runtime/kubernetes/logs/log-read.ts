@@ -1,5 +1,5 @@
 import { isStatus, type Kube } from "../../../kube/client.ts";
-import { type PodLogQuery, readPodLog } from "../../../kube/pod-log.ts";
+import { type PodLogQuery, readPodLog } from "../../../kube/pods/pod-log.ts";
 import type { LogStream } from "../../port.ts";
 import { CONTAINER } from "../app-pods.ts";
 import { type Line, numberLines, parseLine, shortName } from "./log-lines.ts";

@@ -1,4 +1,4 @@
-import { unavailable } from "../../../../kit/rpc/errors.ts";
+import { unavailable } from "../../../../kit/rpc/refusals.ts";
 import type { LogFilter, LogPage, LogQuery } from "../../port.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
 import { followLines } from "./log-follow.ts";
@@ -73,7 +73,7 @@ export function createLogs(options: KubernetesRuntimeOptions) {
     return { lines, incomplete: archived === undefined };
   }
 
-  /** Whether Loki's lines are all that is shown: where nodes do not tell apart the streams that are asked for. */
+  /** Whether Loki's lines are all that is shown: where nodes do not distinguish the requested streams. */
   async function alone(archived: Line[] | undefined, { stream }: LogFilter, [pod]: LoggedPod[]) {
     if (!loki || !archived || !stream || !pod) return false;
     return !(await reader.splitsStreams(pod));

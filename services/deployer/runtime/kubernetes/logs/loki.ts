@@ -27,7 +27,7 @@ export type LokiOptions = {
   labels: LokiLabels;
 };
 
-type Place = { serviceId: string; namespace: string };
+type LogSource = { serviceId: string; namespace: string };
 type Range = { start: bigint; end: bigint; limit: number };
 /** One stream of an answer: its labels, and its lines with their times in nanoseconds. */
 type Stream = { stream: Record<string, string>; values: [string, string][] };
@@ -49,14 +49,14 @@ export function createLoki(options: LokiOptions, log: Logger) {
   let failing = false;
 
   async function readNewest(
-    place: Place,
+    source: LogSource,
     filter: LogFilter,
     wanted: number,
     before?: Position,
   ): Promise<Line[]> {
     const limit = Math.min(wanted, MAX_LINES);
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const query = selectorOf(labels, place, filter);
+    const query = selectorOf(labels, source, filter);
     const now = toNanos(new Date().toISOString());
     const since = filter.since ? toNanos(filter.since.toISOString()) : 0n;
     const start = larger(now - BigInt(days) * DAY, since);
@@ -88,13 +88,13 @@ export function createLoki(options: LokiOptions, log: Logger) {
      * when Loki does not answer as it should; what is wrong is logged once, until it answers again.
      */
     async newest(
-      place: Place,
+      source: LogSource,
       filter: LogFilter,
       limit: number,
       before?: Position,
     ): Promise<Line[] | undefined> {
       try {
-        const found = await readNewest(place, filter, limit, before);
+        const found = await readNewest(source, filter, limit, before);
         if (failing) log.info({}, "Loki answers again");
         failing = false;
         return found;
@@ -110,7 +110,7 @@ export function createLoki(options: LokiOptions, log: Logger) {
 /** Returns the LogQL selector of the lines of one service. */
 function selectorOf(
   labels: LokiLabels,
-  { serviceId, namespace }: Place,
+  { serviceId, namespace }: LogSource,
   { version, stream }: LogFilter,
 ): string {
   const matchers = [

@@ -1,10 +1,10 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { isStatus } from "../../../kube/client.ts";
-import { startInformer } from "../../../kube/informer.ts";
 import { Deployment, Pod } from "../../../kube/kinds.ts";
 import { namespaceOf, selector } from "../../../kube/names.ts";
+import { startInformer } from "../../../kube/watch/informer.ts";
 import { selectorOf } from "../app-pods.ts";
-import { podFacts } from "../observe/pod-facts.ts";
+import { podFacts } from "../observe/status/pod-facts.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
 import type { LoggedPod } from "./log-read.ts";
 
@@ -62,7 +62,7 @@ export function createPodFinder({ kube, log, namespacePrefix }: KubernetesRuntim
   };
 }
 
-/** The deployer has no rights in a namespace before it made it. */
+/** The deployer has no rights in a namespace that it has not created yet. */
 function emptyIfNoNamespace(error: unknown): { items: never[] } {
   if (isStatus(error, 403, 404)) return { items: [] };
   throw error;

@@ -4,7 +4,7 @@ import { freePort } from "../../../../kit/process/free-port.ts";
 import { openProxy } from "../../../../kit/testing/proxy.ts";
 import { type ServiceProcess, serviceProcess } from "../../../../kit/testing/service-process.ts";
 import { eventually } from "../../../../kit/testing/testing.ts";
-import { enqueue } from "../../../queue/sql.ts";
+import { enqueue } from "../../../due/sql.ts";
 import { atRest, running, stops } from "./testing-run.ts";
 
 test("of two deployers one watches and decides, and the other takes over when that one hangs or is killed", async () => {
@@ -30,7 +30,7 @@ test("of two deployers one watches and decides, and the other takes over when th
   await other.run();
   expect(api.watches()).toHaveLength(7);
   expect(api.writes()).toEqual([]);
-  // What waits is told by both: none may be elected.
+  // Both report what waits: there may be no leader.
   for (const port of ports) {
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
     for (const name of ["berth_services_overdue_seconds", "berth_builds_waiting"])
@@ -38,10 +38,10 @@ test("of two deployers one watches and decides, and the other takes over when th
   }
 
   // It hangs in the midst of a step, under a lease that would last.
-  const goOn = Promise.withResolvers<void>();
+  const resume = Promise.withResolvers<void>();
   let asked = 0;
   api.beforeEach(({ verb, plural, name }) => {
-    if (verb === "get" && plural === "deployments" && name === "web2" && ++asked === 1) return goOn.promise;
+    if (verb === "get" && plural === "deployments" && name === "web2" && ++asked === 1) return resume.promise;
   });
   api.store.remove(scope, "web2");
   await enqueue(platform.pool, ["svc_1_2"]);
@@ -53,7 +53,7 @@ test("of two deployers one watches and decides, and the other takes over when th
   process.kill(one.pid()!, "SIGSTOP");
   api.store.remove(scope, "web0");
   await areApplied("web0", "web2");
-  goOn.resolve();
+  resume.resolve();
   process.kill(one.pid()!, "SIGCONT");
   await areWatched(7);
   expect((await fetch(`http://127.0.0.1:${platform.port}/readyz?exclude=events`)).status).toBe(200);
@@ -63,7 +63,7 @@ test("of two deployers one watches and decides, and the other takes over when th
   await areWatched(7);
 });
 
-test("an elected deployer that cannot reach the cluster any longer makes way for one that can", async () => {
+test("a leader that can no longer reach the cluster steps down for a deployer that can", async () => {
   const { api, platform } = await running(2);
   const way = await openProxy(new URL(api.url));
   stops.push(async () => way.shut());
@@ -86,7 +86,7 @@ test("an elected deployer that cannot reach the cluster any longer makes way for
   api.store.remove(scope, "web0");
   await isApplied("web0");
 
-  // It stands again when it can.
+  // It campaigns again once it can.
   way.goOn("kept");
   await other.end("SIGKILL");
   api.store.remove(scope, "web1");

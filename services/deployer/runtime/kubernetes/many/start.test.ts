@@ -95,9 +95,9 @@ test("of a namespace that cannot be read nothing is decided until it can, while 
     "select runtime_state from services where environment_id = 'env_2'",
   );
   expect(shown.rows.map((row) => row.runtime_state)).toEqual(["running", "running", "running"]);
-  const told = warnings.filter(({ namespace }) => namespace === "many-env-2");
-  expect(told.map(({ kind }) => kind).sort()).toEqual(["Deployment", "Pod"]);
-  expect(String(told[0]?.err)).toContain("no leader");
+  const reported = warnings.filter(({ namespace }) => namespace === "many-env-2");
+  expect(reported.map(({ kind }) => kind).sort()).toEqual(["Deployment", "Pod"]);
+  expect(String(reported[0]?.err)).toContain("no leader");
 
   refuses = false;
   await eventually("it is decided", isThere(2));

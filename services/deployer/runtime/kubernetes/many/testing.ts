@@ -1,9 +1,9 @@
 import type { KubeApi } from "../../../../../test/support/kube-api/server.ts";
 import type { Pool } from "../../../../kit/postgres/db.ts";
-import { mergeConfig } from "../../../catalog/service-config.ts";
 import type { Kind } from "../../../kube/client.ts";
 import { Deployment, Ingress, Namespace, Pod, Secret, Service } from "../../../kube/kinds.ts";
 import { namespaceOf } from "../../../kube/names.ts";
+import { mergeConfig } from "../../../projects/service-config.ts";
 import { withMark } from "../namespace/namespace-manifests.ts";
 import { at, options as made, release as one, pod } from "../observe/testing.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";

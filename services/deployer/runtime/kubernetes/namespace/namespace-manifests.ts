@@ -14,7 +14,7 @@ import type {
 import type { Kind, Sent } from "../../../kube/client.ts";
 import { LimitRange, NetworkPolicy, ResourceQuota, Secret } from "../../../kube/kinds.ts";
 import { annotation, INSTALLATION, label, labelsOf, namespaceOf } from "../../../kube/names.ts";
-import { bytesOf } from "../../../kube/resources.ts";
+import { bytesOf } from "../../../kube/pods/resources.ts";
 import { DEFAULT_STORAGE, type EnvironmentPlan } from "../../../terms/environment-plan.ts";
 import type { AppOptions, KubernetesRuntimeOptions, NetworkOptions } from "../options.ts";
 import { PULL_SECRET } from "../release/manifests.ts";
@@ -37,17 +37,17 @@ type Options = Pick<
   | "quota"
 >;
 
-/** Tells on a namespace which state was applied to it and to what it holds. */
+/** The annotation of a namespace that says which state was applied to it and to what it holds. */
 const MARK = annotation("applied");
 
 const NAME = "berth";
 const APPS = { [label("kind")]: "app" };
 
-/** How long a roll-out takes at least, unless its user wants it shorter: the grace period of one covers so many others. */
+/** How long a roll-out takes at least, unless its user wants it shorter: how many others a grace period spans. */
 const ROLLOUT_SECONDS = 10;
 
 /**
- * Returns the options with the walls of a plan; pure. They are for what escapes Berth's own quotas, so there is room for
+ * Returns the options with the limits of a plan; pure. They catch what escapes Berth's own quotas, so they leave room for
  * pods of other versions, which start or end beside those that serve. A limit that the installation names itself holds
  * instead, and for pods and local disk the smaller one.
  */
@@ -154,7 +154,7 @@ export function environmentManifests(environment: Environment, options: Options)
   ];
 }
 
-/** Returns the namespace with the mark of its desired state, which does not betray the registry's password; pure. */
+/** Returns the namespace with the mark of its desired state, which does not reveal the registry's password; pure. */
 export function withMark(environment: Environment, options: Options): Sent<V1Namespace> {
   const namespace = namespaceFor(environment, options);
   const { registryAuth, ...rest } = options;

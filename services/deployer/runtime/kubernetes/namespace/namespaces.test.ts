@@ -8,7 +8,8 @@ import { Namespace, ResourceQuota, Secret } from "../../../kube/kinds.ts";
 import { namespaceOf } from "../../../kube/names.ts";
 import { manyOptions } from "../many/testing.ts";
 import { PULL_SECRET } from "../release/manifests.ts";
-import { createEnvironments, TURNS } from "./namespaces.ts";
+import { createEnvironments } from "./namespaces.ts";
+import { TURNS } from "./needs-apply.ts";
 
 const stops: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -29,7 +30,7 @@ async function start(
   return environments;
 }
 
-test("a namespace with another login for pulls gets the one of now at a deployer's start, once", async () => {
+test("a namespace with another login for pulls gets the current one at a deployer's start, once", async () => {
   const api = await startKubeApi();
   stops.push(api.stop);
   const kube = connectKube(api.config);

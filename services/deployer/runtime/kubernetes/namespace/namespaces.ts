@@ -1,127 +1,50 @@
 import type { V1Namespace } from "@kubernetes/client-node";
-import { retry } from "../../../../kit/retry.ts";
-import { isStatus } from "../../../kube/client.ts";
-import { type Informer, startInformer } from "../../../kube/informer.ts";
-import { Namespace, RoleBinding } from "../../../kube/kinds.ts";
-import { INSTALLATION, label, managed, namespaceOf, selector } from "../../../kube/names.ts";
-import type { EnvironmentPlan } from "../../../terms/environment-plan.ts";
+import { Namespace } from "../../../kube/kinds.ts";
+import { label, managed, namespaceOf, selector } from "../../../kube/names.ts";
+import { type Informer, startInformer } from "../../../kube/watch/informer.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
-import {
-  bindingFor,
-  type Environment,
-  environmentManifests,
-  isSameMark,
-  namespaceFor,
-  withMark,
-  withPlan,
-} from "./namespace-manifests.ts";
+import { isOurs } from "./apply-namespace.ts";
+import { createNamespaceRunner } from "./ensure-namespace.ts";
+import { type Environment, withMark, withPlan } from "./namespace-manifests.ts";
+import { needsReapply } from "./needs-apply.ts";
 
 export type Environments = ReturnType<typeof createEnvironments>;
-
-/** A new RoleBinding takes a moment until every server of the API knows it. */
-const RIGHTS_MS = 10_000;
-
-/** In how many turns of `reapply` each namespace is once. */
-export const TURNS = 10;
 
 type Watcher = {
   onNamespaceAdded: (namespace: string) => void;
   onNamespaceRemoved: (namespace: string) => void;
 };
 
-/** Returns the turn of `reapply` in which an environment is. */
-function turnOf({ environmentId }: Environment): number {
-  return environmentId.charCodeAt(environmentId.length - 1) % TURNS;
-}
-
 /** The namespaces of environments: created when they are first needed, watched once `start` was called, and removed. */
 export function createEnvironments(options: KubernetesRuntimeOptions) {
   const { kube, log, namespacePrefix } = options;
-  /** What this process has applied, or is about to, by the name of the namespace. */
-  const applied = new Map<string, { marked: ReturnType<typeof withMark>; done: Promise<void> }>();
-  /** Those that lack something, whatever their mark says. */
-  const doubted = new Set<string>();
-  /** What the plans allowed when they were last asked about, by the id of the environment. */
-  const plans = new Map<string, EnvironmentPlan | undefined>();
   const watchers: Watcher[] = [];
-  const labels = selector(managed);
-
-  const isOurs = ({ metadata }: V1Namespace) => {
-    const { [label("environment")]: environmentId, [INSTALLATION]: installation } = metadata?.labels ?? {};
-    if (environmentId === undefined) return false;
-    // One without the annotation receives it with the next `reapply`.
-    if (installation !== undefined && installation !== options.claimsNamespace) return false;
-    return metadata?.name === namespaceOf(namespacePrefix, environmentId);
-  };
   let informer: Informer<V1Namespace> | undefined;
-  const ours = () => [...(informer?.objects.values() ?? [])].filter(isOurs);
+  const all = () => [...(informer?.objects.values() ?? [])].filter((one) => isOurs(one, options));
+  const find = (name: string) => {
+    const namespace = informer?.objects.get(name);
+    return namespace && isOurs(namespace, options) ? namespace : undefined;
+  };
+  const namespaces = () => all().map(({ metadata }) => metadata?.name ?? "");
+  const { learnPlan, ensureNamespace, invalidate, forget, forgetPlan } = createNamespaceRunner(options, find);
 
   function onChange(namespace: V1Namespace, gone: boolean): void {
     const name = namespace.metadata?.name ?? "";
-    if (!isOurs(namespace)) return;
+    if (!isOurs(namespace, options)) return;
     if (gone) forget(name);
     for (const watcher of watchers) (gone ? watcher.onNamespaceRemoved : watcher.onNamespaceAdded)(name);
   }
 
-  /** Applies a namespace and what it holds, and last the mark that says so; one that has it already keeps it. */
-  async function apply(environment: Environment, own: KubernetesRuntimeOptions): Promise<void> {
-    const namespace = namespaceFor(environment, own);
-    const live = await kube.get(Namespace, namespace.metadata.name);
-    if (live?.status?.phase === "Terminating") throw new Error(`${namespace.metadata.name} is being removed`);
-    if (live && !isOurs(live)) throw new Error(`${namespace.metadata.name} belongs to somebody else`);
-    const marked = withMark(environment, own);
-    const isMarked = live !== undefined && isSameMark(live, marked);
-    await kube.apply(Namespace, isMarked ? marked : namespace);
-    const binding = bindingFor(environment, own);
-    if (binding) await kube.apply(RoleBinding, binding);
-    const retryIf = (error: unknown) => binding !== undefined && isStatus(error, 403);
-    for (const { kind, object } of environmentManifests(environment, own))
-      await retry(() => kube.apply(kind, object), { everyMs: 100, forMs: RIGHTS_MS, retryIf });
-    if (!isMarked) await kube.apply(Namespace, marked);
-  }
-
-  async function learnPlan(environmentId: string): Promise<void> {
-    plans.set(environmentId, (await options.plansOf([environmentId])).get(environmentId));
-  }
-
-  /** Forgets what was applied. Not the plan: one that was learned before a transaction must not be asked for in it. */
-  function forget(name: string): void {
-    applied.delete(name);
-    doubted.delete(name);
-  }
-
-  /** Whether a namespace exists and has this mark, of whoever applied it, and nothing told otherwise. */
-  function isMarked(name: string, marked: V1Namespace): boolean {
-    const live = informer?.objects.get(name);
-    if (!live || !isOurs(live) || live.metadata?.deletionTimestamp) return false;
-    return isSameMark(live, marked) && !doubted.has(name);
-  }
-
-  /** Applies a namespace with the walls of the plan, unless that was done; or `again`, after what is under way. */
-  async function bring(environment: Environment, again = false): Promise<string> {
-    const { environmentId } = environment;
-    if (!plans.has(environmentId)) await learnPlan(environmentId);
-    const own = withPlan(options, plans.get(environmentId));
-    const marked = withMark(environment, own);
-    const { name } = marked.metadata;
-    const before = applied.get(name);
-    if (again || !(before ? isSameMark(before.marked, marked) : isMarked(name, marked))) {
-      const earlier = before?.done.catch(() => {}) ?? Promise.resolve();
-      const done = earlier.then(() => apply(environment, own)).then(() => void doubted.delete(name));
-      applied.set(name, { marked, done });
-    }
-    const now = applied.get(name);
-    await now?.done.catch((error) => {
-      if (applied.get(name) === now) applied.delete(name);
-      throw error;
-    });
-    return name;
+  /** Applies a namespace again with the plan that the account has by now: it took a while to come to this one. */
+  async function applyAgain(environment: Environment): Promise<void> {
+    await learnPlan(environment.environmentId);
+    await ensureNamespace(environment, { force: true });
   }
 
   return {
     /** Begins to watch; resolves once the existing namespaces are known. */
     async start(): Promise<void> {
-      informer = startInformer(kube, Namespace, { labels, log, changed: onChange });
+      informer = startInformer(kube, Namespace, { labels: selector(managed), log, changed: onChange });
       await informer.synced;
     },
 
@@ -129,64 +52,54 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
     learnPlan,
 
     /** Creates the environment's namespace with all it needs, once for each plan, and returns its name. */
-    ensure: (environment: Environment): Promise<string> => bring(environment),
+    ensure: (environment: Environment): Promise<string> => ensureNamespace(environment),
 
-    /** Brings an existing namespace to the plan that was learned. */
+    /** Applies the plan that was learned to an existing namespace. */
     async follow(name: string): Promise<void> {
       const live = informer?.objects.get(name);
-      if (live) await bring(environmentOf(live));
+      if (live) await ensureNamespace(environmentOf(live));
     },
 
     /**
-     * Brings those existing namespaces to their desired state to which another one was applied; and those whose turn
-     * (0 to 9) it is whatever was applied, so that what somebody removed comes back and no burst of requests is needed.
+     * Applies those existing namespaces again whose desired state has changed; and in each turn (0 to 9) a tenth of all,
+     * so that what somebody removed is restored without a burst of requests.
      */
     async reapply(turn?: number): Promise<void> {
-      const now = await options.plansOf(ours().map((live) => environmentOf(live).environmentId));
-      for (const live of ours()) {
-        if (live.metadata?.deletionTimestamp) continue;
+      const plans = await options.plansOf(all().map((live) => environmentOf(live).environmentId));
+      for (const live of all()) {
         const environment = environmentOf(live);
-        const wanted = withMark(environment, withPlan(options, now.get(environment.environmentId)));
-        if (turnOf(environment) !== turn && isSameMark(live, wanted)) continue;
-        // Others took a while: the plan may be another one by now.
-        await learnPlan(environment.environmentId)
-          .then(() => bring(environment, true))
-          .catch((err) =>
-            log.warn(
-              { err, namespace: live.metadata?.name },
-              "could not bring a namespace to its desired state; retrying",
-            ),
-          );
+        const desired = withMark(environment, withPlan(options, plans.get(environment.environmentId)));
+        if (!needsReapply(live, desired, environment, turn)) continue;
+        await applyAgain(environment).catch((err) =>
+          log.warn(
+            { err, namespace: live.metadata?.name },
+            "could not bring a namespace to its desired state; retrying",
+          ),
+        );
       }
     },
 
     /** Makes the next `ensure` apply the namespace again. */
-    invalidate(namespace: string): void {
-      applied.delete(namespace);
-      doubted.add(namespace);
-    },
+    invalidate,
 
     /** Returns the names of the environments' namespaces. */
-    namespaces: (): string[] => ours().map(({ metadata }) => metadata?.name ?? ""),
+    namespaces,
 
     namespaceOf: (environmentId: string) => namespaceOf(namespacePrefix, environmentId),
 
     /** Whether an environment's namespace exists. */
-    has(name: string): boolean {
-      const namespace = informer?.objects.get(name);
-      return namespace !== undefined && isOurs(namespace);
-    },
+    has: (name: string): boolean => find(name) !== undefined,
 
     /** Returns the ids of the environments that have a namespace. */
-    list: (): string[] => ours().map(({ metadata }) => metadata?.labels?.[label("environment")] ?? ""),
+    list: (): string[] => all().map(({ metadata }) => metadata?.labels?.[label("environment")] ?? ""),
 
     /** Requests the deletion of an environment's namespace and all that it holds, which takes seconds. */
     async remove(environmentId: string): Promise<void> {
       const name = namespaceOf(namespacePrefix, environmentId);
       const namespace = await kube.get(Namespace, name);
-      if (!namespace || !isOurs(namespace) || namespace.metadata?.deletionTimestamp) return;
+      if (!namespace || !isOurs(namespace, options) || namespace.metadata?.deletionTimestamp) return;
       forget(name);
-      plans.delete(environmentId);
+      forgetPlan(environmentId);
       await kube.remove(Namespace, name);
       log.info({ environmentId, namespace: name }, "removed the namespace of an environment");
     },
@@ -194,7 +107,7 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
     /** Calls the watcher for each namespace that exists, is added or removed. */
     watch(watcher: Watcher): void {
       watchers.push(watcher);
-      for (const name of this.namespaces()) watcher.onNamespaceAdded(name);
+      for (const name of namespaces()) watcher.onNamespaceAdded(name);
     },
 
     stop: async () => informer?.stop(),

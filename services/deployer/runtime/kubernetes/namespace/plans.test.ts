@@ -11,7 +11,7 @@ import type { KubernetesRuntimeOptions } from "../options.ts";
 import { createKubernetesRuntime } from "../runtime.ts";
 import { createEnvironments } from "./namespaces.ts";
 
-// The walls of an account's plan around its environments.
+// The limits of an account's plan on its environments.
 
 const NAMESPACE = "many-env-1";
 const app = { ...release, env: {} };

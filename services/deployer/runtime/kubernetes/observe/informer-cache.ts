@@ -1,15 +1,15 @@
 import type { V1Deployment, V1Pod } from "@kubernetes/client-node";
 import { Deployment, Pod } from "../../../kube/kinds.ts";
 import { label, selector } from "../../../kube/names.ts";
-import { startWatches, type Watches } from "../../../kube/watches.ts";
+import { startWatches, type Watches } from "../../../kube/watch/watches.ts";
 import { selectorOf } from "../app-pods.ts";
 import type { Environments } from "../namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
 import type { Location } from "../release/apply-release.ts";
 import { readState, serviceIdOf } from "../release/release-annotations.ts";
-import { contains } from "./drift.ts";
-import { podFacts, withoutUnread } from "./pod-facts.ts";
-import type { Observation } from "./status.ts";
+import { contains } from "./drift/drift.ts";
+import { podFacts, withoutUnread } from "./status/pod-facts.ts";
+import type { Observation } from "./status/status.ts";
 
 export type Cache = ReturnType<typeof createCache>;
 
@@ -152,13 +152,13 @@ export function createCache(
   };
 }
 
-/** Returns a Deployment without the specification where that is as it was applied, which its annotations tell. */
+/** Returns a Deployment without the specification where that is as it was applied, according to its annotations. */
 function withoutApplied(deployment: V1Deployment): V1Deployment {
   const { spec, ...rest } = deployment;
   try {
     return contains(spec, readState(deployment)?.manifests.deployment) ? rest : deployment;
   } catch {
-    // Somebody wrote what cannot be read: this one is told of when it is compared, and does not end the watch.
+    // Somebody wrote annotations that cannot be read: the comparison reports them, and the watch goes on.
     return deployment;
   }
 }

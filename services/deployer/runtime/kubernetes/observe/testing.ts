@@ -1,7 +1,7 @@
 import type { V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
 import { type AppRelease, manifestsOf } from "../release/manifests.ts";
-import { podFacts } from "./pod-facts.ts";
-import type { Observation } from "./status.ts";
+import { podFacts } from "./status/pod-facts.ts";
+import type { Observation } from "./status/status.ts";
 
 export const release: AppRelease = {
   serviceId: "svc_1",

@@ -1,8 +1,8 @@
 import type { ServiceSize } from "../../../terms/services.ts";
 import type { UsageChange } from "../../../terms/usage-change.ts";
 import { appendUsage } from "../../../usage/journal.ts";
-import type { PodFacts } from "./pod-facts.ts";
-import { availableAt, isAvailable, type Observation, replicasOf, servingOf } from "./status.ts";
+import type { PodFacts } from "./status/pod-facts.ts";
+import { availableAt, isAvailable, type Observation, replicasOf, servingOf } from "./status/status.ts";
 
 /**
  * Returns the journal of usage, with what is seen now; pure. The cluster records when each replica became ready and when

@@ -8,7 +8,7 @@ import type { Release, Scale } from "../../port.ts";
 import { refuseOlder } from "../../refusals.ts";
 import { CONTAINER, selectorOf } from "../app-pods.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
-import { pruneSecrets, removeDoubles, removeObjects } from "./cleanup.ts";
+import { pruneSecrets, removeDuplicates, removeObjects } from "./cleanup.ts";
 import { type Door, hostOf } from "./doors.ts";
 import type { createHostClaims } from "./host-claims.ts";
 import {
@@ -77,7 +77,7 @@ export function createReleaseApplier(
       const applied = await replaceIfUnchanged(live, next, before);
       if (!applied) continue;
       await applyRoutes(applied, next);
-      await removeDoubles(kube, namespace, own);
+      await removeDuplicates(kube, namespace, own);
       // Another service may have the former one from now on.
       if (former && former !== host) await claims.release(release.serviceId, host);
       void pruneSecrets(kube, namespace, own).catch((err) =>

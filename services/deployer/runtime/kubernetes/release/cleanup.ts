@@ -12,7 +12,7 @@ const REMOVAL_GRACE_SECONDS = 10;
 /** Pods that are left after this are on a node that does not answer, or something else holds them. */
 const REMOVAL_MS = 60_000;
 
-/** Removes Secrets of older releases that no pod can refer to any longer. */
+/** Removes Secrets of older releases that pods can no longer refer to. */
 export async function pruneSecrets(kube: Kube, namespace: string, release: AppRelease): Promise<void> {
   const labels = selector(selectorOf(release.serviceId));
   const sets = await kube.list(ReplicaSet, { namespace, labels });
@@ -33,9 +33,9 @@ export async function pruneSecrets(kube: Kube, namespace: string, release: AppRe
 
 /**
  * Removes Deployments of a renamed service under another name than that of its objects, with all that they own: a deployer
- * of the version before, which knows of no such names, made them.
+ * of the version before, which did not know such names, created them.
  */
-export async function removeDoubles(kube: Kube, namespace: string, release: AppRelease): Promise<void> {
+export async function removeDuplicates(kube: Kube, namespace: string, release: AppRelease): Promise<void> {
   if (release.objectName === undefined) return;
   const query = { namespace, labels: selector(selectorOf(release.serviceId)) };
   for (const { name = "" } of await kube.listMetadata(Deployment, query))
@@ -74,7 +74,7 @@ export async function removeObjects(
   }
 }
 
-/** Says of a pod what tells why it is still there. */
+/** Describes why a pod is still there. */
 function describe({ metadata, spec, status }: V1Pod): string {
   const ending = metadata?.deletionTimestamp
     ? `ending since ${JSON.stringify(metadata.deletionTimestamp)}`

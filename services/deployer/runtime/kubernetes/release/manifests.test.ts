@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { annotation, label } from "../../../kube/names.ts";
 import type { Release } from "../../port.ts";
 import { environmentManifests, namespaceFor } from "../namespace/namespace-manifests.ts";
-import { contains } from "../observe/drift.ts";
+import { contains } from "../observe/drift/drift.ts";
 import { type AppRelease, manifestsOf, objectName, secretOf } from "./manifests.ts";
 import { readState, withAnnotations } from "./release-annotations.ts";
 
@@ -132,7 +132,7 @@ describe("what a release is on a cluster", () => {
     expect(pod.terminationGracePeriodSeconds).toBe(35);
   });
 
-  test("the image's own command stays unless one is given; PORT is always told", () => {
+  test("the image's own command stays unless one is given; PORT is always set", () => {
     expect(podOf().container.command).toBeUndefined();
     expect(podOf({ command: "npm start" }).container.command).toEqual(["/bin/sh", "-c", "exec npm start"]);
     expect(podOf({ command: "a && b" }).container.command).toEqual(["/bin/sh", "-c", "a && b"]);

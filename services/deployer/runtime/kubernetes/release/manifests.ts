@@ -10,7 +10,7 @@ import type {
 } from "@kubernetes/client-node";
 import type { Sent } from "../../../kube/client.ts";
 import { annotation, label, labelsOf } from "../../../kube/names.ts";
-import { resourcesOf } from "../../../kube/resources.ts";
+import { resourcesOf } from "../../../kube/pods/resources.ts";
 import { withExec } from "../../../shared/exec-command.ts";
 import { imageRef } from "../../../terms/artifact.ts";
 import { RuntimeRefusal } from "../../../terms/runtime-refusal.ts";

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment } from "@kubernetes/client-node";
-import { contains } from "../observe/drift.ts";
+import { contains } from "../observe/drift/drift.ts";
 import { usageWanted } from "../observe/usage.ts";
 import type { AppRelease, Manifests } from "./manifests.ts";
 import type { ReleaseState } from "./release-annotations.ts";

@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { createRandom } from "../../../../kit/testing/random.ts";
-import { waitUntilHealthy } from "../service/health-check.ts";
+import { waitUntilHealthy } from "../service/replicas/health-check.ts";
 import { type Router, startRouter } from "./router.ts";
 
 // Apps and clients here are plain sockets that send whatever they like to the real router.

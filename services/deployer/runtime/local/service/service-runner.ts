@@ -10,11 +10,13 @@ import { refuseOlder } from "../../refusals.ts";
 import { outputPath } from "../logs/log-collector.ts";
 import { openLogStore } from "../logs/log-store.ts";
 import type { Router } from "../routing/router.ts";
-import { adoptInstances } from "./adopt-instances.ts";
-import type { InstanceContext } from "./instance.ts";
-import { createRecordWriter } from "./record-writer.ts";
-import { type Replica, type RestartTimes, superviseReplica } from "./replica.ts";
-import { createRetirement } from "./retirement.ts";
+import { createRecordWriter } from "./record/record-writer.ts";
+import type { ServiceRecord } from "./record/service-record.ts";
+import type { Sealer } from "./record/state-seal.ts";
+import { adoptInstances } from "./replicas/adopt-instances.ts";
+import type { InstanceContext } from "./replicas/instance.ts";
+import { type Replica, type RestartTimes, superviseReplica } from "./replicas/replica.ts";
+import { createRetirement } from "./replicas/retirement.ts";
 import {
   addressesOf,
   countAvailable,
@@ -27,9 +29,7 @@ import {
   slotOf,
   takesOver,
   toObservation,
-} from "./rollout.ts";
-import type { ServiceRecord } from "./service-record.ts";
-import type { Sealer } from "./state-seal.ts";
+} from "./replicas/rollout.ts";
 import { describeStatus, type StatusRules } from "./status.ts";
 import { createStatusReporter } from "./status-reporter.ts";
 

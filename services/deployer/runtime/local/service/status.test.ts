@@ -33,6 +33,7 @@ describe("the status of a service", () => {
       version: 2,
       revision: 7,
       state: "starting",
+      available: 0,
       restarts: 0,
     });
     const status = judge(
@@ -41,6 +42,17 @@ describe("the status of a service", () => {
     );
     expect(status).toMatchObject({ state: "running", healthySince: "2026-01-01T00:00:00.500Z" });
     expect(status.serving).toEqual({ version: 2, revision: 7 });
+    expect([status.available, judge({ available: 1 }, older).available]).toEqual([2, 3]);
+  });
+
+  test("says what is waited for once it starts slowly", () => {
+    const pending = "It runs, but nothing accepted a connection on PORT.";
+    expect(judge({ pending, slow: true })).toMatchObject({
+      state: "starting",
+      reason: "not_answering",
+      message: pending,
+    });
+    expect(judge({ pending })).not.toHaveProperty("message");
   });
 
   test("names the older release that serves while the new one starts", () => {

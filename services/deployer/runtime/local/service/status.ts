@@ -22,6 +22,8 @@ export type Observation = {
     availableAt?: number;
     /** A sentence that says what keeps a replica that runs from being available. */
     pending?: string;
+    /** It has kept it for longer than most apps take to start. */
+    slow?: boolean;
   };
   /** The release that receives requests. */
   live?: { version: number; revision: number; available: number };
@@ -41,6 +43,7 @@ export function describeStatus(seen: Observation, rules: StatusRules, now: numbe
     version: desired.version,
     revision: desired.revision,
     state,
+    available: availableIn(seen),
     restarts: desired.restarts,
     ...(desired.availableAt !== undefined && { healthySince: new Date(desired.availableAt).toISOString() }),
     ...(live && live.available > 0 && { serving: { version: live.version, revision: live.revision } }),
@@ -48,6 +51,12 @@ export function describeStatus(seen: Observation, rules: StatusRules, now: numbe
     ...(message && { message }),
     ...(url && { url }),
   };
+}
+
+function availableIn({ stopping, desired, live }: Observation): number {
+  if (stopping) return 0;
+  const isOlder = live && (live.version !== desired.version || live.revision !== desired.revision);
+  return desired.available + (isOlder ? live.available : 0);
 }
 
 function judge(
@@ -71,6 +80,8 @@ function judge(
   }
   if (looping) return { state: serves ? "degraded" : "crashed", reason: "crash_loop", message };
   if (desired.silent) return { state: "degraded", reason: "health_check_failed", message: desired.pending };
+  if (message === undefined && desired.slow)
+    return { state: "starting", reason: "not_answering", message: desired.pending };
   return desired.availableAt === undefined || desired.lastEnd === undefined
     ? { state: "starting", message }
     : { state: "degraded", reason: "replica_ended", message };

@@ -107,7 +107,7 @@ async function token(clientId: string, asked: Record<string, string>): Promise<R
   return (await fetch(`http://127.0.0.1:${it.port}/oauth2/token`, { method: "POST", body })).json() as never;
 }
 
-test("a client that a document describes is let in, shown with the document's host, and listed", async () => {
+test("a client described by a document can be authorized, is shown with the document's host, and listed", async () => {
   const id = publish({ client_name: "Documented" });
   const { client, tokens } = await letIn(id);
   expect(client).toMatchObject({
@@ -124,14 +124,14 @@ test("a client that a document describes is let in, shown with the document's ho
   expect(await token(id, again)).toMatchObject({ error: "invalid_grant" });
 });
 
-test("a client without a name goes by the URL of its document", async () => {
+test("a client without a name is named by the URL of its document", async () => {
   const id = publish();
   await letIn(id);
   const { data } = await (await owner()).listMcpGrants({});
   expect(data.find(({ clientId }) => clientId === id)).toMatchObject({ clientName: id });
 });
 
-test("a document is kept for as long as it says, from a minute to a day, and five minutes unless it does", async () => {
+test("a document is cached for its max-age, from a minute to a day, or else five minutes", async () => {
   for (const [said, minutes] of [
     [undefined, 5],
     [0, 1],
@@ -157,7 +157,7 @@ test("requests at the same time share one fetch", async () => {
   expect(fetched).toEqual([id]);
 });
 
-test("a client that a user let in keeps working while its document's host is away, and others wait", async () => {
+test("an authorized client keeps working while its document's host is unavailable, and others do not", async () => {
   const [known, unknown] = [publish(), publish()];
   const { tokens } = await letIn(known);
   for (const id of [known, unknown]) web.set(id, new Error("connect ETIMEDOUT"));
@@ -167,7 +167,7 @@ test("a client that a user let in keeps working while its document's host is awa
   expect(await begin(unknown)).toMatch(/^invalid_client .*could not be fetched/);
 });
 
-test("each token is noted as a use of the client, once a minute at most", async () => {
+test("each token is recorded as a use of the client, once a minute at most", async () => {
   const id = publish();
   let { tokens } = await letIn(id);
   const refresh = async () => {
@@ -184,7 +184,7 @@ test("each token is noted as a use of the client, once a minute at most", async 
   expect(await refresh()).toBe(letInAt + MINUTE + 1);
 });
 
-test("a client whose document is gone, or no longer allows it, is refused", async () => {
+test("a client whose document was deleted, or no longer allows it, is refused", async () => {
   const id = publish();
   const { tokens } = await letIn(id);
   it.clock.ms += 10 * MINUTE;
@@ -194,7 +194,7 @@ test("a client whose document is gone, or no longer allows it, is refused", asyn
   expect(await token(id, refresh)).toMatchObject({ error: "invalid_client" });
 });
 
-test("a document that cannot be had is asked for twice a minute at most, and used once it is there", async () => {
+test("a document that cannot be fetched is retried twice a minute at most, and used once it is available", async () => {
   const id = publish();
   const { body } = web.get(id) as Fetched;
   web.set(id, { status: 503 });
@@ -231,13 +231,13 @@ test.each([
   expect(await begin(id)).toContain(why);
 });
 
-test("a client is let in only where its document says", async () => {
+test("a client can redirect only as its document says", async () => {
   const id = publish({ redirect_uris: ["https://app.example.com/callback"] });
   expect(await begin(id, "https://app.example.com/callback")).toBe(LOGIN);
   expect(await begin(id, "https://evil.example/callback")).toContain("invalid_redirect_uri");
 });
 
-test("a document that nobody let its client in by leaves nothing in the database", async () => {
+test("the document of a client that no user authorized is not stored", async () => {
   const id = publish();
   expect(await begin(id)).toBe(LOGIN);
   expect((await it.pool.query("select from oauth_clients where id = $1", [id])).rowCount).toBe(0);
@@ -273,7 +273,7 @@ test.each([
   expect(fetched).toEqual([]);
 });
 
-test("an installation can do without documents", async () => {
+test("an installation can disable documents", async () => {
   let asked = 0;
   const without = await startIdentity({ OAUTH_CLIENT_ID_METADATA: "off" }, async () => {
     asked++;

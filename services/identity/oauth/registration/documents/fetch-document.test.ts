@@ -39,7 +39,7 @@ const loopback = ((_name: string, _options: object, done: (error: null, found: o
 const read = (path: string, more: { isAllowed?: () => boolean; ca?: string } = { isAllowed: () => true }) =>
   documentFetcher({ maxBytes: 2048, ca, resolve: loopback, ...more })(new URL(path, base));
 
-test("a document is read over https, with the time for which it may be kept", async () => {
+test("a document is fetched over https, with its max-age", async () => {
   const { status, body, maxAgeSeconds } = await read("/client.json");
   expect([status, body.toString(), maxAgeSeconds]).toEqual([200, '{"client_id":"x"}', 120]);
   expect(await read("/gone")).toMatchObject({ status: 404, maxAgeSeconds: undefined });
@@ -51,23 +51,23 @@ test("a redirect is not followed", async () => {
   expect(asked).toEqual(["/moved"]);
 });
 
-test("a name that leads to this computer or a private network is never connected to", async () => {
+test("a name that resolves to localhost or a private network is never connected to", async () => {
   asked.length = 0;
   await expect(read("/client.json", {})).rejects.toThrow("no public address");
   expect(asked).toEqual([]);
 });
 
-test("an address is no name", async () => {
+test("an IP address is refused", async () => {
   for (const host of ["127.0.0.1", "[::1]", "8.8.8.8"])
     await expect(read(`https://${host}/client.json`)).rejects.toThrow("An address is no name");
 });
 
-test("a certificate that nobody vouches for is refused", async () => {
+test("an untrusted certificate is refused", async () => {
   await expect(read("/client.json", { isAllowed: () => true, ca: "" })).rejects.toThrow(
     /self-signed|self signed/,
   );
 });
-test("a document that does not end, or does not begin, is given up", async () => {
+test("a document that never ends, or never starts, is given up", async () => {
   await expect(read("/endless")).rejects.toThrow(DocumentTooLarge);
   await expect(read("/silent")).rejects.toThrow(/abort/i);
 });

@@ -3,16 +3,16 @@ import { request } from "node:https";
 import { isIP } from "node:net";
 import { isPublicAddress, lookupAllowed } from "../../../../kit/network/public-address.ts";
 
-/** What was read of a URL: its status, at most `maxBytes` of its body, and for how long it may be kept. */
+/** The response of a URL: its status, its body of at most `maxBytes`, and how long it may be cached. */
 export type Fetched = { status: number; body: Buffer; maxAgeSeconds: number | undefined };
 export type FetchDocument = (url: URL) => Promise<Fetched>;
 
 const TIMEOUT_MS = 2_500;
 
 /**
- * Returns a function that reads a document over https from hosts of the public internet alone: it never connects to
- * another address, whatever a name resolves to, follows no redirect, and gives up after 2.5 s or `maxBytes`. It rejects
- * when the host cannot be reached. `isAllowed` and `ca` are for tests.
+ * Returns a function that fetches a document over https, only from hosts of the public internet: it connects to no other
+ * address, whatever a name resolves to, follows no redirect, and fails after 2.5 s or `maxBytes`. It rejects when the
+ * host cannot be reached. `isAllowed`, `resolve` and `ca` are for tests.
  */
 export function documentFetcher(options: {
   maxBytes: number;
@@ -47,7 +47,7 @@ export function documentFetcher(options: {
     });
 }
 
-/** The document is there, but longer than allowed. */
+/** The document exists, but exceeds the allowed size. */
 export class DocumentTooLarge extends Error {}
 
 function maxAgeOf(cacheControl: string | undefined): number | undefined {

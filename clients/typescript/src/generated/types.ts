@@ -1,0 +1,1602 @@
+// Generated from gateway/openapi.json by clients/generate. Do not edit.
+
+export type Account = {
+  id: string;
+  /** 3-39 characters from a-z, 0-9 and -. Unique in the installation. */
+  handle: string;
+  displayName: string;
+  /** The caller's role in the account. */
+  myRole: "reader" | "editor" | "owner";
+  createdAt: string;
+  /** Present only when a single account is returned. The same applies to `limits`. */
+  plan?: AccountPlan;
+  limits?: AccountLimits;
+};
+
+/** The access of an application to an account on behalf of one of its members. */
+export type AccountGrant = {
+  id: string;
+  clientId: string;
+  clientName: string;
+  /** The member who connected the application. */
+  userId: string;
+  displayName: string;
+  /** reader or editor. Never higher than the member's own role. */
+  role: "reader" | "editor";
+  grantedAt: string;
+  lastUsedAt: string;
+};
+
+export type AccountGrantsPage = {
+  data: AccountGrant[];
+  page: Page;
+};
+
+/** The limits of the plan. A resource without a member here is not limited. */
+export type AccountLimits = {
+  /** The maximum size of an upload after gzip compression. */
+  uploadBytes: number;
+  buildMinutes: number;
+  /** The number of formerly live versions that are kept for rollbacks. */
+  historyDepth: number;
+  buildsAtOnce?: number;
+  /** The maximum number of addons, counted across all environments. */
+  addons?: number;
+  projects?: number;
+  /** The maximum number of services of each type. */
+  servicesPerType?: number;
+  /** The maximum number of replicas of each service. */
+  replicas?: number;
+  /** The largest size that a service can have. */
+  size?: "nano" | "small" | "medium" | "large";
+  members?: number;
+};
+
+export type AccountPlan = {
+  tier: "free" | "pro" | "team" | "enterprise";
+  /** Until when services beyond the allowance may run although no plan pays for them. Absent without a grace period. */
+  graceUntil?: string;
+  /** Why services beyond the allowance are stopped: the grace period is over, or the spend limit is reached. Absent if they may run. */
+  suspended?: "free_plan" | "spend_limit";
+};
+
+export type AccountsPage = {
+  data: Account[];
+  page: Page;
+};
+
+export type ActiveSession = {
+  id: string;
+  /** True if the token of this session authenticates the request. */
+  current: boolean;
+  /** The IP address from which the user signed in. */
+  ip?: string;
+  createdAt: string;
+  lastUsedAt: string;
+  /** When the session ends if it is not used again. */
+  expiresAt: string;
+};
+
+/** Where a newly written alias or connection does not resolve. The name is in `dangling` of the resolved variables there. */
+export type AliasWarning = {
+  reason: "alias_cycle" | "service_not_found" | "service_not_addon" | "key_not_found";
+  /** For an alias: the service in which it does not resolve. */
+  serviceId?: string;
+  /** The name of the service. */
+  name?: string;
+  environmentId: string;
+  /** The names in an alias cycle. Each points to the next, and the last to the first. */
+  cycle: string[];
+  /** The name of the connection that does not resolve in the environment. */
+  variable?: string;
+  connection?: Connection;
+};
+
+export type Allowance = {
+  eligible: boolean;
+  appliedUsd: number;
+  /** The allowance by service type. Types without an allowance are absent. */
+  byType: Record<string, TypeAllowance>;
+};
+
+export type ApplyResult = {
+  /** The ids of the services to which the changes were applied. */
+  applied: string[];
+};
+
+export type AuditActor = {
+  kind: "user" | "machine" | "service";
+  id: string;
+  tokenId?: string;
+};
+
+export type AuditEvent = {
+  id: string;
+  /** The action, as resource.verb, such as variable.reveal. */
+  action: string;
+  actor: AuditActor;
+  /** The name or the id of the resource that the action changed or read. */
+  target: string;
+  metadata: Record<string, string>;
+  requestId: string;
+  ip: string;
+  at: string;
+};
+
+export type AuditEventsPage = {
+  data: AuditEvent[];
+  page: Page;
+};
+
+export type BatchVariablesRequest = {
+  set?: VariableEntry[];
+  unset?: string[];
+  confirmImpact?: boolean;
+};
+
+export type BatchVariablesResult = {
+  /** The created or overwritten variables, without their values. */
+  data: Variable[];
+  applied: number;
+  removed: number;
+  /** At most 20 services in which an alias is part of a cycle that the variables of the service or of its environment close, and at most 20 environments in which a connection does not resolve yet. */
+  warnings: AliasWarning[];
+};
+
+export type BillingPortal = {
+  url: string;
+};
+
+export type BuildLogPiece = {
+  /** Complete lines, each with its line break. */
+  logs: string;
+  /** True if output before this piece was dropped. */
+  truncated: boolean;
+};
+
+/** The build started over. The output before this event belongs to an interrupted attempt. */
+export type BuildLogRestart = Record<string, never>;
+
+export type BuildLogsResponse = {
+  version: number;
+  /** Empty until the build writes output. */
+  logs: string;
+  /** True if older output was dropped. */
+  truncated: boolean;
+  /** True if the build is still running. */
+  live: boolean;
+  retrievedAt: string;
+};
+
+export type CancelSubscriptionResult = {
+  status: "canceled";
+  /** A date-time, or `now`. */
+  accessUntil: string;
+  /** The cash refund. Absent if nothing was refunded in cash. */
+  refund?: Refund;
+  /** True if a refund is due but waits for staff or for the payment provider. */
+  refundUnderReview: boolean;
+  /** The time, by the payment provider's clock, until which compute is counted. */
+  asOf: string;
+  /** The invoices that are charged, after the customer's balance. Those of 0 are absent. */
+  charges: CancellationCharge[];
+  /** The amounts that are not owed, or that go to the customer's balance. */
+  credits: CancellationCredit[];
+  /** The amount of the refund that waits, in cash and to the balance. */
+  underReviewUsd: number;
+  /** The charges minus the cash refund. What is under review does not count. */
+  netUsd: number;
+  /** What went wrong without stopping the cancellation, as sentences. */
+  warnings: string[];
+};
+
+export type CancellationCharge = {
+  /** What the invoice is for: the plan, compute only, members of a running term, or other things. */
+  kind: "subscription" | "compute" | "proration" | "manual";
+  amountUsd: number;
+  /** When it is charged. Absent if it is charged now. */
+  at?: string;
+  /** True if the amount contains compute that keeps running until then, and so may become higher. */
+  estimated: boolean;
+};
+
+export type CancellationCredit = {
+  /** `openInvoice` is taken off an invoice that is not paid, `renewal` is a renewal that is not charged, `balance` goes to the customer's balance at the payment provider. */
+  kind: "open_invoice" | "renewal" | "balance";
+  amountUsd: number;
+};
+
+/** The members have the same meaning as in CancelSubscriptionResult. */
+export type CancellationPreview = {
+  accessUntil: string;
+  refund?: Refund;
+  refundUnderReview: boolean;
+  asOf: string;
+  charges: CancellationCharge[];
+  credits: CancellationCredit[];
+  underReviewUsd: number;
+  netUsd: number;
+  warnings: string[];
+};
+
+export type ChangeLine = {
+  /** plan, seat, or other. */
+  kind: string;
+  /** The plan of `plan` and `seat`. */
+  tier: string;
+  quantity: number;
+  amountUsd: number;
+  periodStart: string;
+  periodEnd: string;
+  /** For `other`: what the provider says of it. */
+  description: string;
+};
+
+export type ChangePasswordRequest = {
+  current: string;
+  /** At least 12 characters. */
+  new: string;
+};
+
+export type CheckoutLine = {
+  kind: "plan" | "seat";
+  quantity: number;
+  /** For a term: a month or a year. */
+  unitPriceUsd: number;
+  amountUsd: number;
+};
+
+export type CheckoutPreview = {
+  /** The plan, and the members beyond those that it includes, for the first term. */
+  lines: CheckoutLine[];
+  /** The saved promo code, if it applies. */
+  coupon?: Coupon;
+  /** The saved promo code, if it does not apply, and why. */
+  couponRefusal?: CouponRefusal;
+  /** What the promo code takes off the lines. */
+  discountUsd: number;
+  /** Other amounts that wait for the customer's next invoice, before taxes. */
+  otherUsd: number;
+  /** What the customer's balance changes: less than 0 if it pays a part, more if an amount of earlier invoices is added. */
+  balanceUsd: number;
+  /** What is charged now. */
+  totalUsd: number;
+  renewsAt: string;
+  /** What is charged at the first renewal, if plan and members stay as they are, besides compute. */
+  renewalUsd: number;
+  /** What open invoices of earlier subscriptions still ask for. It is not part of total_usd. */
+  owedUsd: number;
+  /** The taxes on all of this. Absent if the installation adds none, or if they are not known yet. */
+  taxUsd?: number;
+  /** True if taxes are added on the payment page, by the address that is entered there. The total and the renewal are without them. */
+  taxAtCheckout: boolean;
+  /** Compute that the account owes with its next subscription. It is not part of total_usd: it counts in the first period of compute, as an adjustment. */
+  owedComputeUsd: number;
+};
+
+export type CheckoutSession = {
+  checkoutUrl: string;
+};
+
+export type CompleteConsentRequest = {
+  consentChallenge: string;
+  accountId: string;
+  /** A reader can only view; an editor can also deploy and make changes. */
+  role: "reader" | "editor";
+};
+
+export type CompleteDeviceRequest = {
+  userCode: string;
+  accountId: string;
+  /** A reader can only view; an editor can also deploy and make changes. */
+  role: "reader" | "editor";
+};
+
+export type CompleteLoginRequest = {
+  loginChallenge: string;
+};
+
+export type CompletePasswordResetRequest = {
+  /** The part of the link after the #. */
+  token: string;
+  /** At least 12 characters. */
+  password: string;
+};
+
+export type ComputeUsage = {
+  periodStart: string;
+  periodEnd: string;
+  asOf: string;
+  accruedUsd: number;
+  /** The amount after the allowance and the credit. */
+  netUsd: number;
+  /** The projected net_usd at the end of the period if usage stays as it is now. */
+  projectedNetUsd: number;
+  allowance: Allowance;
+  credit: Credit;
+  services: ServiceUsage[];
+  /** Corrections of earlier periods that were found after those periods were closed. A positive amount is owed, a negative one is returned. Included in net_usd. */
+  adjustmentUsd: number;
+  /** What the account owes with its next subscription: compute beyond the allowance since its plan ended, and compute of that plan that no invoice charged. 0 while it has a subscription: then it is part of adjustment_usd. */
+  owedUsd: number;
+};
+
+export type ComputeUsageLine = {
+  serviceId: string;
+  startedAt: string;
+  /** Absent while the interval is running. */
+  endedAt?: string;
+  size: "nano" | "small" | "medium" | "large";
+  replicas: number;
+  /** The seconds of the interval within the period, up to now. */
+  seconds: number;
+  /** The price of one replica, in billionths of a dollar. */
+  nanoUsdPerSecond: number;
+  /** The exact amount with all nine decimals. The lines of a service add up to the amount that it accrued. */
+  accruedUsd: number;
+  /** The price list that contains the rate. */
+  priceVersion: string;
+};
+
+export type ComputeUsageLinesPage = {
+  data: ComputeUsageLine[];
+  page: Page;
+};
+
+/** A key that a managed addon of the environment publishes. */
+export type Connection = {
+  /** The name of the addon. */
+  service: string;
+  /** HOST, PORT, USER, PASSWORD, DATABASE or URL. */
+  key: string;
+};
+
+export type Coupon = {
+  code: string;
+  label: string;
+  /** Either this percentage is set, or an amount. */
+  percentOff?: number;
+  amountOffCents?: number;
+};
+
+export type CouponRefusal = {
+  code: string;
+  reason: "expired" | "redemption_limit" | "plan_restricted" | "not_eligible";
+};
+
+export type CreateAccountRequest = {
+  handle: string;
+  displayName?: string;
+};
+
+export type CreateEnvironmentRequest = {
+  name: string;
+};
+
+export type CreateProjectRequest = {
+  name: string;
+};
+
+export type CreateServiceRequest = {
+  name: string;
+  type: "web" | "worker" | "postgres" | "redis";
+  source?: ServiceSource;
+  config?: ServiceConfig;
+  staged?: boolean;
+};
+
+export type CreateSubscriptionRequest = {
+  /** pro or team. */
+  tierId: string;
+  /** Defaults to monthly. `annual` bills a year of plan and seats at ten times the monthly price. */
+  cadence?: "monthly" | "annual";
+};
+
+export type CreateTokenRequest = {
+  name: string;
+  expiresInDays?: number;
+  /** The highest role of the token. The token acts with this role or the user's role, whichever is lower. */
+  roleCap?: "reader" | "editor" | "owner";
+  /** Restricts the token to one account. */
+  accountId?: string;
+};
+
+export type CreateUploadRequest = {
+  /** The size of the gzipped archive, if known. A size above the plan's limit is refused immediately. */
+  sizeBytes?: number;
+};
+
+export type CreateVariableRequest = {
+  name: string;
+  value?: string;
+  connection?: Connection;
+  aliasTarget?: string;
+  sensitive?: boolean;
+};
+
+export type CreatedToken = {
+  id: string;
+  name: string;
+  lastFour: string;
+  roleCap?: "reader" | "editor" | "owner";
+  accountId?: string;
+  createdAt: string;
+  expiresAt: string;
+  /** The token itself. Only this answer contains it. */
+  token: string;
+};
+
+export type Credit = {
+  includedUsd: number;
+  /** The amount as of now. The credit is applied when the invoice is finalized. */
+  appliedUsd: number;
+  remainingUsd: number;
+};
+
+export type DanglingVariable = {
+  name: string;
+  connection?: Connection;
+  aliasTarget?: string;
+  reason:
+    | "service_not_found"
+    | "service_not_addon"
+    | "key_not_found"
+    | "service_not_ready"
+    | "alias_target_not_found"
+    | "alias_target_dangling"
+    | "alias_cycle"
+    | "alias_depth_exceeded";
+};
+
+export type DeleteAccountRequest = {
+  confirmImpact?: boolean;
+};
+
+export type DeleteEnvironmentRequest = {
+  confirmImpact?: boolean;
+};
+
+export type DeleteMeRequest = {
+  /** The caller's password, which confirms the deletion. */
+  password: string;
+};
+
+export type DeleteProjectRequest = {
+  confirmImpact?: boolean;
+};
+
+export type DeleteServiceRequest = {
+  confirmImpact?: boolean;
+};
+
+export type DeleteVariableRequest = {
+  confirmImpact?: boolean;
+};
+
+export type DeployFromArchiveRequest = {
+  archiveRef: string;
+  dryRun?: boolean;
+};
+
+export type DeployRequest = {
+  image?: string;
+  dryRun?: boolean;
+};
+
+export type Deployment = {
+  id: string;
+  serviceId: string;
+  /** Increases with each deployment of the service. */
+  version: number;
+  /** The image as given in the request. When a tag is applied, its digest at that time is appended. */
+  image?: string;
+  /** Present only on deployments built from source. */
+  buildId?: string;
+  /** Present only on deployments that were built from git. The same applies to `commit`. */
+  branch?: string;
+  commit?: string;
+  /** Present only on deployments that were built from an archive. */
+  archiveRef?: string;
+  status: "queued" | "building" | "built" | "applied" | "failed" | "superseded";
+  /** The current step of the builder while the status is building. */
+  buildStage?:
+    | "Waiting for builder"
+    | "Fetching source"
+    | "Detecting runtime"
+    | "Building image"
+    | "Pushing image";
+  errors: Notice[];
+  warnings: Notice[];
+  createdAt: string;
+  buildStartedAt?: string;
+  builtAt?: string;
+  appliedAt?: string;
+  /** When the release first became healthy. Absent while it rolls out, and if it never became healthy. */
+  healthyAt?: string;
+  /** When the deployment failed or was superseded. */
+  finishedAt?: string;
+  /** The version whose build this deployment runs. Present if the deployment reuses an earlier build: a rollback, or a deployment of the live image. That version has the build log and names the source. */
+  builtVersion?: number;
+};
+
+export type DeploymentUnderWay = {
+  version: number;
+  /** `applied` while the release rolls out. */
+  status: "queued" | "building" | "built" | "applied";
+  /** The current step of the builder while the status is building. */
+  buildStage?:
+    | "Waiting for builder"
+    | "Fetching source"
+    | "Detecting runtime"
+    | "Building image"
+    | "Pushing image";
+  createdAt: string;
+};
+
+export type DeploymentsPage = {
+  data: Deployment[];
+  page: Page;
+};
+
+export type DryRunDangling = {
+  name: string;
+  reason:
+    | "service_not_found"
+    | "service_not_addon"
+    | "key_not_found"
+    | "service_not_ready"
+    | "alias_target_not_found"
+    | "alias_target_dangling"
+    | "alias_cycle"
+    | "alias_depth_exceeded";
+};
+
+/** The differences from the live release. If no release is live, everything is new. */
+export type DryRunDiff = {
+  image: DryRunImage;
+  /** The fields of the configuration that differ, such as "port" or "env.LOG_LEVEL". */
+  config: string[];
+  variables: DryRunVariables;
+};
+
+/** What a deployment would change. It contains the names of variables, never their values. */
+export type DryRun = {
+  /** True if the deployment would be accepted and could run. An installation on a single machine cannot run images (image_needs_cluster). */
+  eligible: boolean;
+  /** The error that the deployment request would get, or the error with which the deployment would fail. */
+  refusal?: DryRunRefusal;
+  diff: DryRunDiff;
+  /** Variables that do not resolve. The deployment would run without them. */
+  dangling: DryRunDangling[];
+  /** Warnings about the deployment: `scalesDown` if it has fewer replicas or a smaller size than the live release. */
+  warnings: Notice[];
+};
+
+export type DryRunImage = {
+  changed: boolean;
+  /** The live image, or the archiveRef of the live source. */
+  from?: string;
+  /** The image that would run, the archiveRef of the source, or "branch NAME" for a git source. */
+  to?: string;
+};
+
+export type DryRunRefusal = {
+  status: number;
+  code: string;
+  message: string;
+  /** The reasons of validation_failed. */
+  reasons: string[];
+};
+
+export type DryRunVariables = {
+  added: string[];
+  changed: string[];
+  removed: string[];
+};
+
+/**
+ * A generic empty message that you can re-use to avoid defining duplicated empty messages in your APIs. A typical example is to use it as the request or the response type of an API method. For instance:
+ *
+ * service Foo { rpc Bar(google.protobuf.Empty) returns (google.protobuf.Empty); }
+ */
+export type Empty = Record<string, never>;
+
+export type Environment = {
+  id: string;
+  projectId: string;
+  name: string;
+  createdAt: string;
+};
+
+export type EnvironmentsPage = {
+  data: Environment[];
+  page: Page;
+};
+
+export type ExceededLimit = {
+  /** As in `limits` of the account. */
+  limit: string;
+  allowed: number;
+  used: number;
+};
+
+/** The last event of a stream. */
+export type FollowEnd = {
+  /** For a deployment: healthy, failed or superseded. For a build: built, failed or superseded. */
+  outcome: "healthy" | "built" | "failed" | "superseded";
+};
+
+export type GitSource = {
+  repository: string;
+  branch: string;
+  /** The folder of the repository to build. Defaults to the whole repository. */
+  contextDir?: string;
+  /** The name of a sensitive variable of the service that holds an access token for a private repository. The variable's value is a token, or user:token. */
+  tokenVariable?: string;
+};
+
+export type GrantableAccount = {
+  id: string;
+  handle: string;
+  displayName: string;
+  /** reader, editor or owner. */
+  myRole: "reader" | "editor" | "owner";
+  /** The roles that the caller can grant: reader and editor. */
+  grantableRoles: string[];
+};
+
+export type ImpactedService = {
+  id: string;
+  name: string;
+  environmentId: string;
+};
+
+export type Invitation = {
+  id: string;
+  email: string;
+  role: "reader" | "editor" | "owner";
+  status: "invited";
+  /** The e-mail address of the owner who sent the invitation. */
+  invitedBy: string;
+  createdAt: string;
+  expiresAt: string;
+  /** The invitation link. It works once, until `expiresAt`. Present only in this answer, and only for operators of an installation that sends no mail. */
+  link?: string;
+};
+
+export type InvitationsPage = {
+  data: Invitation[];
+  page: Page;
+};
+
+export type InviteMemberRequest = {
+  email: string;
+  role: "reader" | "editor" | "owner";
+};
+
+export type Invoice = {
+  id: string;
+  periodStart: string;
+  periodEnd: string;
+  totalUsd: number;
+  kind: "subscription" | "compute" | "proration" | "manual";
+  status: "open" | "paid" | "void" | "uncollectible";
+  pdfUrl?: string;
+  hostedUrl?: string;
+  /** The number on the invoice. */
+  number?: string;
+  /** The taxes in the total. */
+  taxUsd: number;
+};
+
+export type InvoicesPage = {
+  data: Invoice[];
+  page: Page;
+};
+
+export type JoinByInvitationRequest = {
+  token: string;
+  /** Defaults to the part of the e-mail address before the @. */
+  displayName?: string;
+  /** At least 12 characters. */
+  password: string;
+};
+
+export type Joined = {
+  user: User;
+  account: Account;
+};
+
+export type LogLine = {
+  timestamp: string;
+  message: string;
+  stream: "stdout" | "stderr";
+  replica: string;
+  version: number;
+};
+
+export type LogsPage = {
+  data: LogLine[];
+  page: Page;
+};
+
+export type MailDecision = {
+  /** none: no mail; digest: it waits for a digest; queued; retrying; sent; failed: delivery was given up; dropped: no longer useful, or not deliverable to this address. */
+  state: "none" | "digest" | "queued" | "retrying" | "sent" | "failed" | "dropped";
+  attempts: number;
+  /** A short reason, if it is not obvious: burst, read, healed, switched_off, empty, invitation (the identity service sends a mail about it), no_mail, not_verified, suppressed (the address was rejected earlier), user_gone, no_access, expired, or the SMTP status or error. */
+  reason?: string;
+  at?: string;
+};
+
+export type McpGrant = {
+  clientId: string;
+  clientName: string;
+  accountId: string;
+  accountHandle: string;
+  /** reader or editor. */
+  role: "reader" | "editor";
+  grantedAt: string;
+};
+
+export type Me = {
+  id: string;
+  email: string;
+  displayName: string;
+  accounts: Account[];
+  createdAt: string;
+  /** True if the user is known to own the e-mail address. Opening a mailed link verifies it. */
+  emailVerified: boolean;
+};
+
+export type Member = {
+  userId: string;
+  /** Only owners see this. */
+  email?: string;
+  displayName: string;
+  role: "reader" | "editor" | "owner";
+  createdAt: string;
+};
+
+export type MembersPage = {
+  data: Member[];
+  page: Page;
+};
+
+export type MyInvitation = {
+  id: string;
+  accountId: string;
+  accountHandle: string;
+  accountName: string;
+  role: "reader" | "editor" | "owner";
+  /** The e-mail address of the owner who sent the invitation. */
+  invitedBy: string;
+  createdAt: string;
+  expiresAt: string;
+};
+
+export type MyInvitationsPage = {
+  data: MyInvitation[];
+  page: Page;
+};
+
+export type Notice = {
+  message: string;
+  at: string;
+  stage: "queue" | "source" | "detect" | "build" | "push" | "resolve" | "apply" | "rollout";
+  code: string;
+};
+
+export type NotificationArrived = {
+  id: string;
+  kind: string;
+};
+
+export type NotificationDecisions = {
+  kind: string;
+  /** A description of who gets this kind. */
+  recipients: string;
+  /** The preference that applied when the notification was created: its channel and frequency, whether mail is forced, and whether the caller had chosen it. */
+  channel: "in_app" | "email" | "both" | "off";
+  frequency: "immediate" | "daily" | "weekly";
+  forceEmail: boolean;
+  overridden: boolean;
+  /** True if the notification is in the feed. */
+  inApp: boolean;
+  mail: MailDecision;
+};
+
+export type Notification = {
+  id: string;
+  userId: string;
+  /** The account that the notification is about. Empty if it concerns only the user. */
+  accountId: string;
+  /** A key from the catalogue, such as deploy.ready. */
+  kind: string;
+  title: string;
+  body: string;
+  /** Ids and names of the resources that the notification is about. */
+  metadata: Record<string, string>;
+  /** Absent while the notification is unread. */
+  readAt?: string;
+  createdAt: string;
+};
+
+export type NotificationPref = {
+  kind: string;
+  label: string;
+  category: "deletion" | "billing" | "member" | "deploy" | "social";
+  channel: "in_app" | "email" | "both" | "off";
+  frequency: "immediate" | "daily" | "weekly";
+  /** True if notifications of this kind are always mailed immediately, whatever the channel. */
+  forceEmail: boolean;
+  /** True if the caller has stored a choice for this kind. */
+  overridden: boolean;
+};
+
+export type NotificationsPage = {
+  data: Notification[];
+  page: Page;
+};
+
+/** An OAuth client as it describes itself. Nobody has verified these details. */
+export type OauthClient = {
+  clientId: string;
+  clientName: string;
+  clientUri: string;
+  logoUri: string;
+  /** The host that receives the browser with the result. For an application's own URL scheme, this is the scheme, such as `cursor:`. */
+  redirectHost: string;
+  /** The host of the document that describes the client. Present if the client's id is the URL of a document, absent if the client registered itself. */
+  documentHost?: string;
+  /** Present and true if the client is one of Berth itself, such as its command line. Any program can claim to be it. */
+  firstParty?: boolean;
+};
+
+export type OauthConsentRequestView = {
+  client: OauthClient;
+  requestedScope: string[];
+  /** URLs of the resources for which the client wants tokens. */
+  requestedAudience: string[];
+  /** The caller's accounts, sorted by handle. */
+  accounts: GrantableAccount[];
+};
+
+export type OauthDeviceRequestView = {
+  client: OauthClient;
+  requestedScope: string[];
+  /** URLs of the resources for which the client wants tokens. */
+  requestedAudience: string[];
+  /** The caller's accounts, sorted by handle. */
+  accounts: GrantableAccount[];
+  /** The code as the device shows it. Users compare it with what they see on the device. */
+  userCode: string;
+  /** The address from which the device asks. */
+  ip: string;
+  /** True if the caller's own request comes from the network of that address. */
+  sameNetwork: boolean;
+  requestedAt: string;
+  /** After this time the code is unknown. */
+  expiresAt: string;
+};
+
+export type OauthLoginRequestView = {
+  client: OauthClient;
+  /** The scope that the client asked for. The role of the consent decides what the client gets. */
+  requestedScope: string[];
+};
+
+export type OauthRedirect = {
+  /** Where the browser that started the authorization must go next. The URL works once, and only in that browser. */
+  redirectTo: string;
+};
+
+export type OpenInvitationRequest = {
+  /** The part of the link after the #. */
+  token: string;
+};
+
+export type OpenedInvitation = {
+  email: string;
+  accountHandle: string;
+  accountName: string;
+  role: "reader" | "editor" | "owner";
+  invitedBy: string;
+  expiresAt: string;
+  /** True if the e-mail address already has a user. That user accepts by signing in. */
+  known: boolean;
+  id: string;
+};
+
+/** How to continue a list. `nextCursor` is opaque, and empty when `hasMore` is false. */
+export type Page = {
+  nextCursor: string;
+  hasMore: boolean;
+};
+
+export type PaymentMethod = {
+  /** The brand of the card, or the type of another payment method. */
+  brand: string;
+  last4?: string;
+  expMonth?: number;
+  expYear?: number;
+};
+
+export type PendingChange = {
+  /** The plan from then on: pro or team. */
+  tierId: string;
+  cadence: "monthly" | "annual";
+  at: string;
+};
+
+export type PendingCoupon = {
+  /** Null if no code is saved. */
+  pending: Coupon | null;
+};
+
+export type Project = {
+  id: string;
+  name: string;
+  createdAt: string;
+};
+
+export type ProjectsPage = {
+  data: Project[];
+  page: Page;
+};
+
+export type RedeemCouponRequest = {
+  code: string;
+};
+
+export type Refund = {
+  amountUsd: number;
+  currency: "usd";
+  estimatedArrivalDays: number;
+  /** The taxes in the amount. Absent if there are none. */
+  taxUsd?: number;
+};
+
+export type RejectConsentRequest = {
+  consentChallenge: string;
+};
+
+export type RejectDeviceRequest = {
+  userCode: string;
+};
+
+export type RejectLoginRequest = {
+  loginChallenge: string;
+};
+
+/** A service or an addon that is no longer in the environment. */
+export type RemovedService = {
+  id: string;
+};
+
+export type ReplicaCount = {
+  /** As configured: 1 for an addon. */
+  wanted: number;
+  /** How many of the release answer. */
+  available: number;
+};
+
+export type RequestPasswordResetRequest = {
+  email: string;
+};
+
+/** A name of a resolved set: in `variable` if it resolves, in `dangling` if it does not. */
+export type ResolvedName = {
+  name: string;
+  variable?: ResolvedVariable;
+  dangling?: DanglingVariable;
+};
+
+export type ResolvedVariable = {
+  name: string;
+  sensitive: boolean;
+  /** Absent if the entry is sensitive. */
+  value?: string;
+  /** The scope that the entry comes from. */
+  source: "project" | "environment" | "service";
+  sourceId: string;
+  sourceScopeId: string;
+  connection?: Connection;
+  aliasTarget?: string;
+  /** The variables in wider scopes that the entry overrides. */
+  shadows: Shadow[];
+  /** True if the entry comes from the service's `config.env` and is not a variable. Its source is the service, and any variable with the same name takes precedence. */
+  fromConfig?: boolean;
+};
+
+export type ResolvedVariables = {
+  data: ResolvedVariable[];
+  dangling: DanglingVariable[];
+};
+
+/** A variable that a service receives, with its value. */
+export type RevealedEntry = {
+  name: string;
+  value: string;
+  sensitive: boolean;
+  /** The scope that the entry comes from. */
+  source: "project" | "environment" | "service";
+  sourceScopeId: string;
+  /** True if the entry comes from the service's `config.env` and is not a variable. */
+  fromConfig?: boolean;
+};
+
+export type RevealedVariable = {
+  name: string;
+  value: string;
+};
+
+export type RevealedVariables = {
+  data: RevealedEntry[];
+  /** Names that do not resolve, and which the service does not receive. */
+  dangling: DanglingVariable[];
+};
+
+export type RollbackRequest = {
+  version: number;
+  dryRun?: boolean;
+};
+
+/** How a release runs. Responses contain every field that has a default. */
+export type ServiceConfig = {
+  /** The port that the container listens on. The process receives it as PORT. Defaults to 8080. */
+  port?: number;
+  /** A shell runs this command instead of the detected start command. */
+  command?: string;
+  replicas?: number;
+  /** nano, small, medium or large. */
+  size?: "nano" | "small" | "medium" | "large";
+  /** A path that must answer with 2xx or 3xx before a release counts as healthy. */
+  healthCheckPath?: string;
+  /** Additional environment variables of the process. A variable with the same name takes precedence. */
+  env?: Record<string, string>;
+  /** Whether the live release is applied again when its resolved variables change. Defaults to true. */
+  autoApply?: boolean;
+  /** The number of seconds that a release must be available before it counts as healthy. */
+  minReadySeconds?: number;
+  /** The path of the Dockerfile in the source, or in `rootDirectory`. */
+  dockerfile?: string;
+  /** The folder of the source that is built, in place of its root. A package of a workspace is built with the packages that it depends on. */
+  rootDirectory?: string;
+  /** A shell command that replaces the detected one to install dependencies. */
+  installCommand?: string;
+  /** A shell command that replaces the detected one to build. */
+  buildCommand?: string;
+  /** The folder that the build fills with a static site, which is then served. */
+  outputDirectory?: string;
+};
+
+export type Service = {
+  id: string;
+  name: string;
+  type: "web" | "worker" | "postgres" | "redis";
+  status:
+    | "staged"
+    | "pending"
+    | "deploying"
+    | "running"
+    | "degraded"
+    | "crashed"
+    | "failed"
+    | "stopped"
+    | "deleting";
+  source: ServiceSource;
+  config: ServiceConfig;
+  /** The URL of a web service. */
+  url?: string;
+  /** The version of the live release. */
+  liveVersion?: number;
+  pendingChanges: boolean;
+  staged: boolean;
+  createdAt: string;
+  /** Why the status is failed, crashed or degraded, or why the service is suspended. */
+  statusMessage?: string;
+  /** When the addon's password was last rotated. */
+  credentialsRotatedAt?: string;
+  /** Why the service is stopped although it is to run: the account's grace period is over, or its spend limit is reached. Its replicas start again when that ends. Absent otherwise. */
+  suspended?: "free_plan" | "spend_limit";
+};
+
+/** The source of deployments without an image. Set at most one of the two. For a git source, the branch is built. */
+export type ServiceSource = {
+  image?: string;
+  git?: GitSource;
+};
+
+/** What an environment shows of a service or an addon. */
+export type ServiceState = {
+  id: string;
+  name: string;
+  type: "web" | "worker" | "postgres" | "redis";
+  status:
+    | "staged"
+    | "pending"
+    | "deploying"
+    | "running"
+    | "degraded"
+    | "crashed"
+    | "failed"
+    | "stopped"
+    | "deleting";
+  /** Why the status is failed, crashed or degraded, or why the service is suspended. */
+  statusMessage?: string;
+  /** The URL of a web service. */
+  url?: string;
+  pendingChanges: boolean;
+  staged: boolean;
+  createdAt: string;
+  /** The release that serves. */
+  release?: ServingRelease;
+  /** The newest deployment, until it is healthy, failed or superseded. */
+  deployment?: DeploymentUnderWay;
+  replicas: ReplicaCount;
+  /** When the addon's password was last rotated. */
+  credentialsRotatedAt?: string;
+  /** Why the service is stopped although it is to run: the account's grace period is over, or its spend limit is reached. Its replicas start again when that ends. Absent otherwise. */
+  suspended?: "free_plan" | "spend_limit";
+};
+
+export type ServiceUsage = {
+  serviceId: string;
+  serviceName: string;
+  projectName: string;
+  type: "web" | "worker" | "postgres" | "redis";
+  accruedUsd: number;
+  allowanceAppliedUsd: number;
+};
+
+export type ServicesPage = {
+  data: Service[];
+  page: Page;
+};
+
+export type ServingRelease = {
+  version: number;
+  image?: string;
+  /** Present only on deployments that were built from git. The same applies to `commit`. */
+  branch?: string;
+  commit?: string;
+};
+
+export type Session = {
+  token: string;
+  expiresAt: string;
+  user: User;
+};
+
+export type SessionsPage = {
+  data: ActiveSession[];
+  page: Page;
+};
+
+export type SetNotificationPrefRequest = {
+  kind: string;
+  channel: "in_app" | "email" | "both" | "off";
+  frequency: "immediate" | "daily" | "weekly";
+};
+
+export type SetSpendLimitRequest = {
+  /** In US dollars, from 1 to 1,000,000, in whole cents. Absent to remove the limit. */
+  limitUsd?: number;
+};
+
+export type Shadow = {
+  scope: "project" | "environment" | "service";
+  scopeId: string;
+  id: string;
+};
+
+export type SignInRequest = {
+  email: string;
+  password: string;
+};
+
+export type SpendLimit = {
+  /** Absent without a limit. */
+  limitUsd?: number;
+  /** What compute of the period costs so far beyond the allowance and the credit of the plan. Corrections of earlier periods do not count. */
+  spentUsd: number;
+  periodStart: string;
+  periodEnd: string;
+  /** Whether services beyond the allowance are stopped because of the limit. */
+  reached: boolean;
+};
+
+export type StagedAcknowledgement = {
+  /** Always true. */
+  staged: boolean;
+  reason: "service_not_provisioned";
+};
+
+export type Statement = {
+  /** The month, as YYYY-MM. */
+  month: string;
+  /** The closed periods that began in the month, oldest first: usually one, more if a subscription began or ended in it. */
+  periods: StatementPeriod[];
+  /** The lines of all periods, oldest period first. The lines of a period add up to its charged_usd. */
+  lines: StatementLine[];
+  /** The sum of all lines. */
+  chargedUsd: number;
+};
+
+export type StatementLine = {
+  periodStart: string;
+  periodEnd: string;
+  /** `notCharged` takes back what periods come to that are not billed, or that the next subscription charges. */
+  kind: "service" | "adjustment" | "carried_over" | "rounding" | "credit" | "tax" | "not_charged";
+  /** What the line is for. */
+  description: string;
+  /** The service, for lines of this kind. */
+  serviceId?: string;
+  serviceName?: string;
+  projectName?: string;
+  serviceType?: string;
+  /** For a service: the price of what ran, and the part of it that the allowance pays. */
+  usageUsd?: number;
+  allowanceUsd?: number;
+  /** What the line adds, exact to nine decimals. */
+  amountUsd: number;
+};
+
+/** What compute cost in a period. usage_usd − allowance_usd + adjustment_usd + carried_over_usd + rounding_usd is due_usd. */
+export type StatementPeriod = {
+  periodStart: string;
+  periodEnd: string;
+  /** The plan of the period. */
+  tierId: string;
+  /** Whether it was a period of a subscription. Other periods are only shown, and nothing is charged for them. */
+  billed: boolean;
+  /** The price of everything that ran. */
+  usageUsd: number;
+  /** The part of it that the allowance pays. */
+  allowanceUsd: number;
+  /** Corrections of earlier periods. A positive amount is owed, a negative one is returned. */
+  adjustmentUsd: number;
+  /** What could not be returned in this period, and was carried over to the next one. */
+  carriedOverUsd: number;
+  /** What rounding to whole cents added. */
+  roundingUsd: number;
+  /** The amount in whole cents, before the credit. */
+  dueUsd: number;
+  /** The part of it that the plan's credit paid. */
+  creditUsd: number;
+  /** The amount that was charged, with taxes. */
+  chargedUsd: number;
+  /** The invoice that charges the amount. Absent until the payment provider reports it, and for periods that are not billed. */
+  invoiceId?: string;
+  invoiceNumber?: string;
+  /** What the invoice charges for the period, before the credit. A difference to due_usd is an adjustment of a later period. */
+  invoicedUsd?: number;
+  /** When the period was closed. Since then its amounts have not changed, except for taxes. */
+  closedAt: string;
+  /** The taxes that the invoice adds. Absent until the payment provider reports it, and without taxes. */
+  taxUsd?: number;
+};
+
+export type StatementSummary = {
+  /** The month, as YYYY-MM. */
+  month: string;
+  /** When the first period that began in the month began, and when the last one ended. */
+  periodStart: string;
+  periodEnd: string;
+  /** The price of everything that ran, before allowance and credit. */
+  usageUsd: number;
+  /** The amount that was charged for compute. */
+  chargedUsd: number;
+};
+
+export type StatementsPage = {
+  data: StatementSummary[];
+  page: Page;
+};
+
+/** Begins a frame of a followed set. */
+export type StreamBegin = {
+  /** `full`: the frame has the whole set, which replaces what the client has. `changes`: it changes what the client has. `none`: the client has the current set. */
+  mode: "full" | "changes" | "none";
+};
+
+/** Ends a frame: only now does what it changes apply. */
+export type StreamCommit = {
+  /** Names the state of the set. It is also the event's id. Only equal or different means anything. */
+  revision: string;
+};
+
+export type SubscriptionChange = {
+  /** Whether it takes effect now or when the current period ends; `none` if nothing is different from now on. */
+  effect: "now" | "period_end" | "none";
+  /** The plan and the cadence from `effectiveAt` on. */
+  tierId: string;
+  cadence: "monthly" | "annual";
+  effectiveAt: string;
+  /** The time, by the payment provider's clock, from which time is charged. */
+  asOf: string;
+  /** What is charged and returned now. An amount below 0 returns what was paid for time that is left. */
+  lines: ChangeLine[];
+  /** What a promo code takes off the lines. */
+  discountUsd: number;
+  /** Taxes that are not in the prices. */
+  taxUsd: number;
+  /** What the customer's balance changes: less than 0 if it pays a part, more if an amount of earlier invoices is added. */
+  balanceUsd: number;
+  /** What is charged now. */
+  totalUsd: number;
+  /** When the plan is charged next, and with how much for plan and members, if both stay as they are. */
+  renewsAt: string;
+  renewalUsd: number;
+  /** The members beyond those that the plan includes. */
+  additionalMembers: number;
+  /** What the plan pays of compute in each period that begins from then on. */
+  creditUsd: number;
+  /** The limits of the plan that the account exceeds now. */
+  exceeded: ExceededLimit[];
+  /** What gets smaller, as sentences. */
+  warnings: string[];
+};
+
+export type Subscription = {
+  id: string;
+  accountId: string;
+  status:
+    | "active"
+    | "trialing"
+    | "past_due"
+    | "canceled"
+    | "paused"
+    | "unpaid"
+    | "incomplete"
+    | "incomplete_expired";
+  cadence: "monthly" | "annual";
+  /** When the plan's current period ends. */
+  currentPeriodEnd: string;
+  /** The prices of `priceVersion` apply until this time. Absent while they are current. */
+  legacyUntil?: string;
+  cancelAtPeriodEnd: boolean;
+  /** The price list of the subscription, as YYYY-MM. */
+  priceVersion: string;
+  couponCode?: string;
+  coupon?: Coupon;
+  items: SubscriptionItem[];
+  /** At most 24 invoices, newest first. Empty until the payment provider reports the first invoice. */
+  invoices: Invoice[];
+  /** The payment method of the subscription. Absent if none is on file. */
+  paymentMethod?: PaymentMethod;
+  /** The change of plan or cadence that begins when the current period ends. Absent if there is none. */
+  pendingChange?: PendingChange;
+};
+
+export type SubscriptionItem = {
+  kind: "plan" | "seat" | "compute";
+  /** The plan for `plan` and `seat` items, and `compute` for compute. */
+  ref: string;
+  /** 0 for compute, which is metered. */
+  quantity: number;
+  unitPriceUsd: number;
+};
+
+export type Token = {
+  id: string;
+  name: string;
+  lastFour: string;
+  roleCap?: "reader" | "editor" | "owner";
+  accountId?: string;
+  createdAt: string;
+  expiresAt: string;
+  lastUsedAt?: string;
+};
+
+export type TokensPage = {
+  data: Token[];
+  page: Page;
+};
+
+export type TypeAllowance = {
+  appliedUsd: number;
+  coveredServiceId: string;
+};
+
+export type UnreadCount = {
+  count: number;
+};
+
+/** A name that is no longer in the set. */
+export type UnsetName = {
+  name: string;
+};
+
+export type Unsubscription = {
+  /** The kind whose mails the link ends. Or daily or weekly, for the mails of all kinds in this digest. */
+  of: string;
+  /** Before unsubscribing: the kinds that are mailed and that the link would end. Afterwards: the kinds that ended, with their new preferences. */
+  preferences: NotificationPref[];
+};
+
+export type UpdateAccountRequest = {
+  handle?: string;
+  displayName?: string;
+};
+
+export type UpdateEnvironmentRequest = {
+  name: string;
+};
+
+export type UpdateMeRequest = {
+  displayName?: string;
+};
+
+export type UpdateMemberRequest = {
+  role: "reader" | "editor" | "owner";
+};
+
+export type UpdateProjectRequest = {
+  name: string;
+};
+
+export type UpdateServiceRequest = {
+  /** Replaces the whole source. */
+  source?: ServiceSource;
+  /** Omitted fields keep their values. An empty command, path or `healthCheckPath` removes the setting. `env` is merged by name. */
+  config?: ServiceConfig;
+  /** Names of the environment variables to remove from config.env. */
+  unsetEnv?: string[];
+  /** The new name of a web or worker service. */
+  name?: string;
+};
+
+export type UpdateSubscriptionRequest = {
+  /** pro or team. A member that is left out stays as it is, or as a pending change makes it. */
+  tierId?: string;
+  cadence?: "monthly" | "annual";
+  /** Only false, and without other members: undoes a cancellation. DELETE cancels. */
+  cancelAtPeriodEnd?: boolean;
+  /** The `asOf` of the preview, if it is at most ten minutes old: time is charged from then on, so that the amounts are those of the preview. The present time if left out. */
+  asOf?: string;
+  /** The `totalUsd` of the preview. If the change would charge another amount by now, it is refused. */
+  totalUsd?: number;
+};
+
+export type UpdateVariableRequest = {
+  value?: string;
+  connection?: Connection;
+  aliasTarget?: string;
+  sensitive?: boolean;
+};
+
+export type UploadTarget = {
+  uploadUrl: string;
+  archiveRef: string;
+  method: "PUT";
+  /** The exact Content-Type that the upload must send. */
+  contentType: string;
+  expiresInSeconds: number;
+};
+
+export type User = {
+  id: string;
+  email: string;
+  displayName: string;
+  createdAt: string;
+};
+
+export type Variable = {
+  id: string;
+  name: string;
+  scope: "project" | "environment" | "service";
+  scopeId: string;
+  sensitive: boolean;
+  /** Present only on a literal that is not sensitive. */
+  value?: string;
+  connection?: Connection;
+  aliasTarget?: string;
+  createdAt: string;
+  updatedAt: string;
+};
+
+/** A variable to create or overwrite in a batch. */
+export type VariableEntry = {
+  name: string;
+  value?: string;
+  connection?: Connection;
+  aliasTarget?: string;
+  sensitive?: boolean;
+};
+
+export type VariableImpact = {
+  services: ImpactedService[];
+  total: number;
+};
+
+export type VariablesPage = {
+  data: Variable[];
+  page: Page;
+};
+
+/** A variable after a write. */
+export type WrittenVariable = {
+  id: string;
+  name: string;
+  scope: "project" | "environment" | "service";
+  scopeId: string;
+  sensitive: boolean;
+  /** Present only on a literal that is not sensitive. */
+  value?: string;
+  connection?: Connection;
+  aliasTarget?: string;
+  createdAt: string;
+  updatedAt: string;
+  /** For an alias: at most 20 services in which it is part of a cycle that the variables of the service or of its environment close. For a connection: at most 20 environments in which it does not resolve yet. */
+  warnings: AliasWarning[];
+};
+
+/** The client's description of itself (RFC 7591, section 2). Unknown fields are ignored. */
+export type ClientMetadata = {
+  /** The URIs to which users can be redirected: 1 to 10, each with at most 1024 characters. None for a client that only runs on devices without a browser. */
+  redirect_uris?: string[];
+  /** The name that users see. */
+  client_name?: string;
+  /** The https URL of the client's home page. */
+  client_uri?: string;
+  /** The https URL of the client's logo. Berth never fetches it. */
+  logo_uri?: string;
+  /** The https URL of the terms of service. */
+  tos_uri?: string;
+  /** The https URL of the privacy policy. */
+  policy_uri?: string;
+  /** `authorization_code`, `urn:ietf:params:oauth:grant-type:device_code`, or both, and always `refresh_token`. Defaults to `authorization_code`. */
+  grant_types?: string[];
+  /** `code`, or nothing for a client that only runs on devices. */
+  response_types?: string[];
+  /** Always `none`, whatever the client requests: clients use PKCE instead. */
+  token_endpoint_auth_method?: string;
+  /** `native` or `web`. Defaults to the type that fits the redirect URIs. */
+  application_type?: string;
+  /** The scopes that the client may request, separated by spaces. */
+  scope?: string;
+  /** How to contact the people responsible for the client. */
+  contacts?: string[];
+  /** An identifier of the software, the same for all of its installations. */
+  software_id?: string;
+  /** The version of the software. */
+  software_version?: string;
+};
+
+/** The registered client (RFC 7591, section 3.2.1). It has no secret. */
+export type RegisteredClient = {
+  /** The id of the client. */
+  client_id: string;
+  /** When the client was registered, in seconds since 1970. */
+  client_id_issued_at: number;
+  /** The URIs to which users can be redirected: 1 to 10, each with at most 1024 characters. None for a client that only runs on devices without a browser. */
+  redirect_uris: string[];
+  /** The name that users see. */
+  client_name: string;
+  /** The https URL of the client's home page. */
+  client_uri?: string;
+  /** The https URL of the client's logo. Berth never fetches it. */
+  logo_uri?: string;
+  /** The https URL of the terms of service. */
+  tos_uri?: string;
+  /** The https URL of the privacy policy. */
+  policy_uri?: string;
+  /** `authorization_code`, `urn:ietf:params:oauth:grant-type:device_code`, or both, and always `refresh_token`. Defaults to `authorization_code`. */
+  grant_types: string[];
+  /** `code`, or nothing for a client that only runs on devices. */
+  response_types: string[];
+  /** Always `none`, whatever the client requests: clients use PKCE instead. */
+  token_endpoint_auth_method: string;
+  /** `native` or `web`. Defaults to the type that fits the redirect URIs. */
+  application_type: string;
+  /** The scopes that the client may request, separated by spaces. */
+  scope: string;
+  /** How to contact the people responsible for the client. */
+  contacts?: string[];
+  /** An identifier of the software, the same for all of its installations. */
+  software_id?: string;
+  /** The version of the software. */
+  software_version?: string;
+};

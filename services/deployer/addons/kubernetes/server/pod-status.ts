@@ -1,0 +1,108 @@
+import type { V1ContainerStatus, V1Pod, V1StatefulSet } from "@kubernetes/client-node";
+import { label } from "../../../kube/names.ts";
+import { PULL_FAILURES, START_FAILURES } from "../../../kube/pods/pod-failures.ts";
+import type { AddonType, ServiceSize } from "../../../terms/services.ts";
+import { toStorableText } from "../../../terms/storable-text.ts";
+import type { AddonOutcome, AddonStatus } from "../../port.ts";
+import { PASSWORD, SIZE } from "./annotations.ts";
+
+/** What keeps a server from serving. `broken`: it needs somebody's help. */
+type Problem = { message: string; broken: boolean };
+
+/** Characters of the cluster's or the server's own words in a message. */
+const MAX_QUOTE = 300;
+/** How long a volume or a node may take before that counts as a problem. */
+const SCHEDULING_MS = 30_000;
+const REPLACED = "The server is being replaced.";
+const NO_VOLUME = "The cluster has no storage for the volume.";
+const NO_ROOM = "No node of the cluster has room for the server.";
+
+/** Returns how far an addon is towards this password and size; pure. */
+export function addonOutcome(
+  pod: V1Pod | undefined,
+  want: { mark: string; size: ServiceSize },
+  now: number,
+): AddonOutcome {
+  const annotations = pod?.metadata?.annotations ?? {};
+  const current = annotations[PASSWORD] === want.mark && annotations[SIZE] === want.size;
+  if (pod && !current) return { state: "waiting", message: REPLACED };
+  if (readiness(pod).ready) return { state: "ready" };
+  const { message, broken } = findProblem(pod, now);
+  return { state: broken ? "failed" : "waiting", message };
+}
+
+/** Returns the status of an addon; pure. Undefined when the StatefulSet is not an addon's, or is being deleted. */
+export function addonStatus(
+  set: V1StatefulSet,
+  pod: V1Pod | undefined,
+  now: number,
+): AddonStatus | undefined {
+  const labels = set.metadata?.labels ?? {};
+  const [serviceId, environmentId] = [labels[label("serviceId")], labels[label("environmentId")]];
+  if (!serviceId || !environmentId || set.metadata?.deletionTimestamp) return undefined;
+  const type = labels["app.kubernetes.io/name"] as AddonType;
+  const known = { serviceId, environmentId, type };
+  const size = (pod?.metadata?.annotations?.[SIZE] ??
+    set.spec?.template?.metadata?.annotations?.[SIZE]) as ServiceSize;
+  const { ready, at } = readiness(pod);
+  // Times are precise to the second: within one, ready comes after not ready.
+  const usage = at === undefined ? [] : [{ at: at + (ready ? 1 : 0), replicas: ready ? 1 : 0, size }];
+  if (ready) return { ...known, running: true, size, usage };
+  const { message, broken } = findProblem(pod, now);
+  const state = broken ? (hasExited(pod) ? "crashed" : "degraded") : "starting";
+  return { ...known, running: false, size, usage, problem: { state, message } };
+}
+
+/** Returns whether a pod serves, and since when (ms). */
+function readiness(pod: V1Pod | undefined): { ready: boolean; at?: number } {
+  const condition = pod?.status?.conditions?.find(({ type }) => type === "Ready");
+  const ready = condition?.status === "True" && !pod?.metadata?.deletionTimestamp;
+  return { ready, at: timeOf(condition?.lastTransitionTime) };
+}
+
+/** In a watch, times are text. */
+function timeOf(time: Date | string | undefined): number | undefined {
+  return time === undefined ? undefined : new Date(time).getTime();
+}
+
+function findProblem(pod: V1Pod | undefined, now: number): Problem {
+  const waiting = (message: string) => ({ message, broken: false });
+  const broken = (message: string) => ({ message, broken: true });
+  if (!pod) return waiting("The server has not been created yet.");
+  if (pod.metadata?.deletionTimestamp) return waiting(REPLACED);
+  const scheduled = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
+  if (scheduled?.status === "False") {
+    const late = now - (timeOf(scheduled.lastTransitionTime) ?? now) >= SCHEDULING_MS;
+    const volume = /volume|storageclass/i.test(scheduled.message ?? "");
+    if (!late) return waiting(volume ? "The volume is being created." : "The server is waiting for a node.");
+    const why = toStorableText(scheduled.message ?? "").slice(0, MAX_QUOTE);
+    return broken(`${volume ? NO_VOLUME : NO_ROOM} ${why}`);
+  }
+  const container = pod.status?.containerStatuses?.[0];
+  const reason = container?.state?.waiting?.reason ?? "";
+  const image = pod.spec?.containers[0]?.image;
+  if (PULL_FAILURES.includes(reason)) return broken(`The server's image, ${image}, cannot be pulled.`);
+  if (START_FAILURES.includes(reason)) return broken(`The server's container cannot be created (${reason}).`);
+  if (hasExited(pod)) return broken(describeExit(container));
+  if (container?.started) return broken("The server does not answer.");
+  return waiting("The server is starting.");
+}
+
+/** Returns whether the server has exited by itself since the pod was created; the cluster restarts it. */
+function hasExited(pod: V1Pod | undefined): boolean {
+  const container = pod?.status?.containerStatuses?.[0];
+  return container?.state?.terminated !== undefined || (container?.restartCount ?? 0) > 0;
+}
+
+function describeExit(container: V1ContainerStatus | undefined): string {
+  const end = container?.state?.terminated ?? container?.lastState?.terminated;
+  if (end?.reason === "OOMKilled")
+    return "The server was killed because it needed more memory than its size allows; it is being restarted.";
+  const lastLine = toStorableText(end?.message ?? "")
+    .trim()
+    .split("\n")
+    .at(-1)
+    ?.slice(-MAX_QUOTE);
+  const exited = `The server exited with code ${end?.exitCode ?? "unknown"} and is being restarted.`;
+  return lastLine ? `${exited} ${lastLine}` : exited;
+}

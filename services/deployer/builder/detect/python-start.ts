@@ -1,0 +1,103 @@
+import type { SourceTree } from "./build-plan.ts";
+
+export type PythonStart = { command: string } | { problem: string };
+
+/** Where apps usually are; a module's name is its path with dots. */
+const MODULES = ["main.py", "app.py", "wsgi.py", "asgi.py", "server.py", "api.py"];
+const FOLDERS = ["", "app/", "api/", "src/"];
+
+const MADE = /^(?:\w+\.)?(FastAPI|Starlette|Litestar|Quart|Flask)\(/;
+const FACTORY = /^def (create_app|make_app)\(/m;
+
+/**
+ * Returns the command that serves a FastAPI, Starlette, Litestar, Quart, Flask or Django app by the server that the
+ * project installs, or what has to be added; undefined for other apps.
+ */
+export function findPythonStart(tree: SourceTree, packages: Set<string>): PythonStart | undefined {
+  return startDjango(tree, packages) ?? startByObject(tree, packages);
+}
+
+const has = (packages: Set<string>, name: string) =>
+  [...packages].some((one) => one === name || one.startsWith(`${name}[`));
+
+function startDjango(tree: SourceTree, packages: Set<string>): PythonStart | undefined {
+  const manage = tree.read("manage.py");
+  const [, project] = /DJANGO_SETTINGS_MODULE['"]\s*,\s*['"]([\w.]+?)\.settings/.exec(manage ?? "") ?? [];
+  if (project === undefined) return undefined;
+  if (has(packages, "gunicorn")) return { command: `gunicorn --bind 0.0.0.0:$PORT ${project}.wsgi` };
+  if (has(packages, "uvicorn"))
+    return { command: `uvicorn ${project}.asgi:application --host 0.0.0.0 --port $PORT` };
+  if (has(packages, "waitress"))
+    return { command: `waitress-serve --listen=0.0.0.0:$PORT ${project}.wsgi:application` };
+  return serverMissing("Django", "gunicorn");
+}
+
+function startByObject(tree: SourceTree, packages: Set<string>): PythonStart | undefined {
+  for (const folder of FOLDERS)
+    for (const file of MODULES) {
+      const text = tree.read(`${folder}${file}`);
+      const { object, framework } = findObject(text ?? "") ?? {};
+      if (text === undefined || (framework === undefined && !FACTORY.test(text))) continue;
+      // Python finds what is in src by its own name.
+      const module = `${folder === "src/" ? "" : folder.replace("/", ".")}${file.replace(/\.py$/, "")}`;
+      const factory = framework === undefined ? FACTORY.exec(text)?.[1] : undefined;
+      const flask = framework === "Flask" || (factory !== undefined && /\bFlask\(/.test(text));
+      if (framework === undefined && !flask) continue;
+      const from = folder === "src/" ? "src" : undefined;
+      const app = { module, object: object ?? `${factory}()`, from };
+      return flask ? startFlask(app, text, packages) : startAsgi(app, framework!, packages);
+    }
+  return undefined;
+}
+
+/** Returns the first variable of a module that is an app: `app: FastAPI = FastAPI(`. */
+function findObject(text: string): { object: string; framework: string } | undefined {
+  for (const line of text.split("\n")) {
+    const at = line.indexOf("=");
+    const framework = at < 0 ? undefined : MADE.exec(line.slice(at + 1).trim())?.[1];
+    const object = line.slice(0, at).split(":")[0]!.trimEnd();
+    if (framework !== undefined && /^\w+$/.test(object)) return { object, framework };
+  }
+  return undefined;
+}
+
+type AppObject = { module: string; object: string; from: string | undefined };
+
+function startAsgi(
+  { module, object, from }: AppObject,
+  framework: string,
+  packages: Set<string>,
+): PythonStart {
+  const name = `${module}:${object}`;
+  const bringsUvicorn = [...packages].some((one) => /^fastapi\[.*\b(standard|all)\b/.test(one));
+  if (has(packages, "uvicorn") || bringsUvicorn) {
+    const folder = from === undefined ? "" : ` --app-dir ${from}`;
+    return { command: `uvicorn ${name}${folder} --host 0.0.0.0 --port $PORT` };
+  }
+  if (has(packages, "hypercorn") && from === undefined)
+    return { command: `hypercorn --bind 0.0.0.0:$PORT ${name}` };
+  return serverMissing(framework, "uvicorn");
+}
+
+function startFlask(
+  { module, object, from }: AppObject,
+  text: string,
+  packages: Set<string>,
+): PythonStart | undefined {
+  const name = /^\w+$/.test(object) ? `${module}:${object}` : `'${module}:${object}'`;
+  if (has(packages, "gunicorn")) {
+    const folder = from === undefined ? "" : ` --chdir ${from}`;
+    return { command: `gunicorn${folder} --bind 0.0.0.0:$PORT ${name}` };
+  }
+  if (has(packages, "waitress") && /^\w+$/.test(object) && from === undefined)
+    return { command: `waitress-serve --listen=0.0.0.0:$PORT ${name}` };
+  // It serves itself, with the server for development.
+  if (/\.run\(/.test(text)) return undefined;
+  return serverMissing("Flask", "gunicorn");
+}
+
+function serverMissing(framework: string, server: string): PythonStart {
+  return {
+    problem: `This is a ${framework} app without a server that is known. Add the line “${server}” to its requirements.txt (or to the dependencies in pyproject.toml), or set the service's start command.`,
+  };
+}

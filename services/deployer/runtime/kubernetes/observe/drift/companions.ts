@@ -1,0 +1,83 @@
+import type { KubernetesObject, V1Ingress, V1Service } from "@kubernetes/client-node";
+import { hasOwnData } from "../../../../kube/client.ts";
+import { HTTPRoute, type HTTPRouteObject, Ingress, Secret, Service } from "../../../../kube/kinds.ts";
+import { label, selector } from "../../../../kube/names.ts";
+import { startWatches, type Watches } from "../../../../kube/watch/watches.ts";
+import type { KubernetesRuntimeOptions } from "../../options.ts";
+import type { Companions } from "./drift.ts";
+
+const APPS = selector({ [label("kind")]: "app" });
+
+/**
+ * Reads what belongs to services besides Deployments: from watches of the whole cluster, or by lists of each namespace.
+ * Secrets are listed always, and only their metadata: a right to watch them in the cluster would be one to read them all.
+ */
+export function createCompanionReader({ kube, log, watch: scope, httpRoute }: KubernetesRuntimeOptions) {
+  type Watched = {
+    services: Watches<V1Service>;
+    ingresses: Watches<V1Ingress>;
+    httpRoutes?: Watches<HTTPRouteObject>;
+  };
+  let watched: Watched | undefined;
+  const all = () => Object.values(watched ?? {}).filter((one) => one !== undefined);
+
+  async function listSecrets(namespace: string): Promise<Set<string>> {
+    const secrets = await kube.listMetadata(Secret, { namespace, labels: APPS });
+    return new Set(secrets.filter(hasOwnData).map(({ name = "" }) => name));
+  }
+
+  async function listOthers(namespace: string): Promise<Companions> {
+    const query = { namespace, labels: APPS };
+    const [services, ingresses, httpRoutes] = await Promise.all([
+      kube.list(Service, query),
+      kube.list(Ingress, query),
+      httpRoute ? kube.list(HTTPRoute, query) : { items: [] },
+    ]);
+    return {
+      service: byName(services.items),
+      ingress: byName(ingresses.items),
+      httpRoute: byName(httpRoutes.items),
+    };
+  }
+
+  function watchedIn(
+    { services, ingresses, httpRoutes }: Watched,
+    namespace: string,
+  ): Companions | undefined {
+    for (const one of all()) one.add(namespace);
+    if (!all().every((one) => one.isRead(namespace))) return undefined;
+    return {
+      service: services.in(namespace),
+      ingress: ingresses.in(namespace),
+      httpRoute: httpRoutes?.in(namespace) ?? new Map(),
+    };
+  }
+
+  return {
+    /** Whether all is listed with each read, and not only Secrets. */
+    lists: scope === "namespaces",
+
+    start(): void {
+      if (scope === "namespaces") return;
+      const options = { scope, labels: APPS, log, changed: () => {} };
+      watched = {
+        services: startWatches(kube, Service, options),
+        ingresses: startWatches(kube, Ingress, options),
+        ...(httpRoute && { httpRoutes: startWatches(kube, HTTPRoute, options) }),
+      };
+    },
+
+    /** Returns what a namespace has, without its Secrets unless asked for; undefined while it has not been read. */
+    async read(namespace: string, withSecrets: boolean): Promise<Companions | undefined> {
+      const ownSecrets = withSecrets ? await listSecrets(namespace) : undefined;
+      const others = watched ? watchedIn(watched, namespace) : await listOthers(namespace);
+      return others && { ...others, ownSecrets };
+    },
+
+    stop: async () => void (await Promise.all(all().map((one) => one.stop()))),
+  };
+}
+
+function byName<T extends KubernetesObject>(objects: T[]): Map<string, T> {
+  return new Map(objects.map((one) => [one.metadata?.name ?? "", one]));
+}

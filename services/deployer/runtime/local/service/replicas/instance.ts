@@ -1,0 +1,166 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { closeSync, mkdirSync, openSync, readdirSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { withExec } from "../../../../shared/exec-command.ts";
+import { endProcesses, isAlive, type ProcessRef, startedOf } from "../../../../shared/process-tree.ts";
+import type { Release } from "../../../port.ts";
+import { describeExit } from "../../../status-messages.ts";
+import { chooseAppPort } from "../../app-port.ts";
+import { artifactFolders, directoryBuildId, readManifest } from "../../artifact.ts";
+import { type Collector, collectOutput, outputPath } from "../../logs/log-collector.ts";
+import { instanceName, type LogStore } from "../../logs/log-store.ts";
+import type { GenerationRecord, InstanceRecord } from "../record/service-record.ts";
+
+/** What all instances of one service share. */
+export type InstanceContext = {
+  /** Holds one folder for each instance: its output files and its HOME. */
+  folder: string;
+  artifactsFolder: string;
+  /** Folders for PATH, nearest first. */
+  toolFolders: string[];
+  logs: LogStore;
+};
+
+export type Instance = {
+  readonly record: InstanceRecord;
+  /** By which its processes are found. */
+  readonly folder: string;
+  /** Resolves when its first process has ended, with a sentence that says how. */
+  readonly ended: Promise<string>;
+  /** Ends all its processes, collects its last output, removes its folder. Another call can only shorten the grace. */
+  end(graceMs: number): Promise<void>;
+};
+
+/** Starts one replica as a session of its own, which survives a kill of this process. */
+export async function startInstance(
+  home: InstanceContext,
+  { generation, release }: GenerationRecord,
+  replica: number,
+): Promise<Instance> {
+  const port = await chooseAppPort();
+  const name = instanceName(release.version, replica, randomBytes(5).toString("hex"));
+  const folder = join(home.folder, name);
+  mkdirSync(join(folder, "home"), { recursive: true, mode: 0o700 });
+  const output = openSync(outputPath(folder, "stdout"), "a");
+  const errors = openSync(outputPath(folder, "stderr"), "a");
+  const record: InstanceRecord = { name, generation, replica, port, pid: 0, started: "" };
+  let ended: Promise<string>;
+  try {
+    const { command, cwd, env } = describeProcess(home, release, port, join(folder, "home"));
+    const child = spawn("/bin/sh", ["-c", withExec(command)], {
+      cwd,
+      env,
+      detached: true,
+      stdio: ["ignore", output, errors],
+    });
+    ended = waitForExit(child);
+    child.unref();
+    record.pid = child.pid ?? 0;
+    record.started = startedOf(record.pid) ?? "";
+  } catch (error) {
+    ended = Promise.resolve(`The app could not be started: ${(error as Error).message}`);
+  } finally {
+    closeSync(output);
+    closeSync(errors);
+  }
+  const collector = collectOutput(folder, name, home.logs, { stdout: 0, stderr: 0 });
+  return wrap(record, folder, collector, ended);
+}
+
+/** Adopts an instance that an earlier process started; undefined when it has ended meanwhile. */
+export async function adoptInstance(
+  home: InstanceContext,
+  record: InstanceRecord,
+): Promise<Instance | undefined> {
+  if (!isAlive(record)) return undefined;
+  const folder = join(home.folder, record.name);
+  const collector = collectOutput(
+    folder,
+    record.name,
+    home.logs,
+    await home.logs.collectedOffsets(record.name),
+  );
+  return wrap(record, folder, collector, waitForEnd(record));
+}
+
+/** Ends the instances that exist now and are not among `kept`, and collects their last output. */
+export async function sweepInstances(
+  home: InstanceContext,
+  known: InstanceRecord[],
+  kept: ReadonlySet<string>,
+  graceMs: number,
+): Promise<void> {
+  mkdirSync(home.folder, { recursive: true, mode: 0o700 });
+  const deadline = Date.now() + graceMs;
+  const names = readdirSync(home.folder).filter((name) => !kept.has(name));
+  await Promise.all(
+    names.map(async (name) => {
+      const folder = join(home.folder, name);
+      const record = known.find((one) => one.name === name);
+      await endProcesses(record?.started ? record : undefined, folder, () => deadline);
+      const collector = collectOutput(folder, name, home.logs, await home.logs.collectedOffsets(name));
+      collector.collect(true);
+      collector.close();
+      await rm(folder, { recursive: true, force: true });
+    }),
+  );
+}
+
+function wrap(
+  record: InstanceRecord,
+  folder: string,
+  collector: Collector,
+  ended: Promise<string>,
+): Instance {
+  let ending: Promise<void> | undefined;
+  let deadline = Number.POSITIVE_INFINITY;
+  const finish = async () => {
+    await endProcesses(record.started ? record : undefined, folder, () => deadline);
+    collector.collect(true);
+    collector.close();
+    await rm(folder, { recursive: true, force: true });
+  };
+  const end = (graceMs: number) => {
+    deadline = Math.min(deadline, Date.now() + graceMs);
+    ending ??= finish();
+    return ending;
+  };
+  return { record, folder, ended, end };
+}
+
+/** Returns command and environment: the app's variables, PORT and a minimum, nothing of this process's environment. */
+function describeProcess(home: InstanceContext, release: Release, port: number, homeFolder: string) {
+  const buildId = directoryBuildId(release.artifact) ?? "";
+  const manifest = readManifest(home.artifactsFolder, buildId);
+  const command = release.command ?? manifest?.command;
+  if (!manifest || command === undefined)
+    throw new Error("its build output no longer exists. Deploy it again.");
+  const cwd = artifactFolders(home.artifactsFolder, buildId).app;
+  const folders = [...manifest.path.map((one) => join(cwd, one)), ...home.toolFolders];
+  const env = {
+    PATH: folders.join(":"),
+    HOME: homeFolder,
+    LANG: "C.UTF-8",
+    ...release.env,
+    PORT: String(port),
+  };
+  return { command, cwd, env };
+}
+
+function waitForExit(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.once("exit", (code, signal) =>
+      resolve(signal ? `The app was terminated by ${signal}.` : describeExit(code ?? undefined)),
+    );
+    child.once("error", (error) => resolve(`The app could not be started: ${error.message}.`));
+  });
+}
+
+/** Polls, because the system does not report the end of an adopted process, which is no child of ours. */
+async function waitForEnd(ref: ProcessRef): Promise<string> {
+  while (isAlive(ref)) await delay(250, undefined, { ref: false });
+  return "The app ended.";
+}
