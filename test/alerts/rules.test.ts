@@ -1,9 +1,12 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { globSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { register } from "prom-client";
 import { describe, expect, test } from "vitest";
-import { expectAlert, promtool, rules, runPromtool } from "./evaluate.ts";
+import { startTelemetry } from "../../services/kit/telemetry.ts";
+import { expectAlert, promtool, RULES, rules, runPromtool } from "./evaluate.ts";
 
-const pages = join(import.meta.dirname, "../../docs/runbooks");
+const root = join(import.meta.dirname, "../..");
+const pages = join(root, "docs/runbooks");
 
 test("each alert has a page that says what to do, and each page an alert", () => {
   const named = rules.map(({ alert }) => `${alert}.md`);
@@ -17,6 +20,23 @@ test("each alert has a page that says what to do, and each page an alert", () =>
     ]);
     expect(text.trimEnd().split("\n").length).toBeLessThanOrEqual(30);
   }
+});
+
+test("each metric that alerts and the dashboard read exists", async () => {
+  await startTelemetry("test", undefined);
+  const declaring = globSync("{gateway,services}/**/*.ts", { cwd: root })
+    .filter((file) => !/test(ing)?\b/.test(file))
+    .filter((file) =>
+      /new (Counter|Gauge|Histogram)\b|createReadGauge\(/.test(readFileSync(join(root, file), "utf8")),
+    );
+  for (const file of declaring) await import(join(root, file));
+  const dashboard = JSON.parse(readFileSync(join(root, "helm/berth/dashboards/berth.json"), "utf8"));
+  const read = JSON.stringify([dashboard.panels, RULES]).match(/\b(berth|nodejs|process)_[a-z0-9_]+/g)!;
+  const unknown = [...new Set(read)].filter(
+    (name) => !register.getSingleMetric(name.replace(/_(count|sum|bucket)$/, "")),
+  );
+  expect(unknown).toEqual([]);
+  expect(new Set(read).size).toBeGreaterThan(6);
 });
 
 describe.skipIf(!promtool)("the rules", () => {

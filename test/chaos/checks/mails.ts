@@ -20,7 +20,13 @@ async function look(checking: Checking): Promise<string[]> {
     return others.length > 0 && !during.some((subject) => EXCUSES.test(subject));
   });
   return [
-    ...doubled.map(([id, all]) => `${id} came ${all.length} times: ${all[0]!.headers.get("subject")}`),
+    ...doubled.map(([id, all]) => {
+      const [{ at: first, headers }, ...others] = all as [Received, ...Received[]];
+      const after = others.map(({ at }) => `${at - first} ms`).join(", ");
+      const about = [...new Set(faults.subjects(first - 60_000, first + 10_000))].join(", ");
+      const when = new Date(first).toISOString();
+      return `${id} came again after ${after}: ${headers.get("subject")}, at ${when}; faults around it: ${about}`;
+    }),
     ...missing(checking),
   ];
 }
