@@ -83,6 +83,18 @@ export function createClient(at: { baseUrl: string; token: string }, name: strin
       return answer;
     },
 
+    /** A change that may be asked for repeatedly, as one whose answer was lost: until its outcome is known. */
+    async repeat(method: string, path: string): Promise<void> {
+      const ids: string[] = [];
+      for (;;) {
+        const answer = await send(method, path);
+        ids.push(answer.id);
+        if (!isUnknown(answer)) break;
+        await delay(500);
+      }
+      record.repeated.push(ids);
+    },
+
     /**
      * A POST under one Idempotency-Key, tried until its outcome is known, and sometimes once more after that. Returns
      * undefined when it was refused.
