@@ -13,7 +13,7 @@ import {
   text,
   url,
 } from "../../services/kit/process/config.ts";
-import { retry } from "../../services/kit/retry.ts";
+import { retry } from "../../services/kit/concurrency/retry.ts";
 import { checkEncryptionKeys, databaseUrl, type Login, prepareDatabase, WrongKey } from "./provision.ts";
 
 const schemes = ["postgres", "postgresql"];

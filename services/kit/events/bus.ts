@@ -12,7 +12,7 @@ import {
 } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import type { Logger } from "../log.ts";
-import { retry } from "../retry.ts";
+import { retry } from "../concurrency/retry.ts";
 
 /** The stream of all events: `berth.<service>.v1.<Event>.<accountId>`. */
 export const STREAM = "BERTH";

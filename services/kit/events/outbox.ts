@@ -7,7 +7,7 @@ import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, many, one } from "../postgres/db.ts";
 import { keepSession } from "../postgres/session.ts";
-import { retry } from "../retry.ts";
+import { retry } from "../concurrency/retry.ts";
 import type { Loop } from "../tasks/loop.ts";
 import { RELAY } from "../tasks/shared-tasks.ts";
 import { type Next, startTask } from "../tasks/task.ts";

@@ -3,7 +3,7 @@ import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/ev
 import { auditRecord } from "../../kit/events/audit.ts";
 import { emitAll, eventOf } from "../../kit/events/outbox.ts";
 import { effect } from "../../kit/idempotency/idempotency.ts";
-import { createKeyedMutex } from "../../kit/keyed-mutex.ts";
+import { createKeyedMutex } from "../../kit/concurrency/keyed-mutex.ts";
 import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { invalid, notFound, refuse, unavailable } from "../../kit/rpc/refusals.ts";
