@@ -1,9 +1,9 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
+import { createKeyedMutex } from "../../kit/concurrency/keyed-mutex.ts";
 import { auditRecord } from "../../kit/events/audit.ts";
 import { emitAll, eventOf } from "../../kit/events/outbox.ts";
 import { effect } from "../../kit/idempotency/idempotency.ts";
-import { createKeyedMutex } from "../../kit/keyed-mutex.ts";
 import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { invalid, notFound, refuse, unavailable } from "../../kit/rpc/refusals.ts";
