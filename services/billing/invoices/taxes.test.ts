@@ -74,6 +74,21 @@ test("tax is added by the country that the payer gives, and returned in proporti
   ]);
 });
 
+test("the renewal that a change of the plan announces is with tax, and then charged", async () => {
+  const monthly = await subscriber(billing, { cadence: "monthly", members: 5, country: "DE" });
+  const { accountId, owner } = monthly;
+  const preview = (tierId: string) => owner.previewSubscriptionChange({ accountId, tierId });
+  expect((await preview("pro")).renewalUsd).toBe(withTax(4_000) / 100);
+  const { renewalUsd } = await preview("team");
+  expect(renewalUsd).toBe(withTax(10_000) / 100);
+  await owner.updateSubscription({ accountId, tierId: "team" });
+  await pass(monthly, "plan", 61);
+  await eventually(
+    "it is paid",
+    async () => (await monthly.invoices())[0]?.amount_paid === cents(renewalUsd),
+  );
+});
+
 test("a payer elsewhere pays no tax", async () => {
   const monthly = await subscriber(billing, { cadence: "monthly", country: "US" });
   expect((await monthly.invoices())[0]!.amount_paid).toBe(2_000);

@@ -81,7 +81,7 @@ async function pass({ pool, now }: Deps, name: sql.Reconciliation, next: number,
 async function markNewDisputes({ pool, provider }: Deps, now: number): Promise<void> {
   const since = Math.floor((now - DISPUTES_DAYS * DAY) / SECOND);
   const payments = await provider.ask((stripe) => readDisputedPayments(stripe, since));
-  for (const payment of new Set(payments)) await due.markPayment(pool, payment);
+  await due.markPayments(pool, payments ?? []);
 }
 
 /** Stores the events since the last pass that are not known. Before events that are too old to be listed, all is due. */

@@ -1,7 +1,7 @@
 import type Stripe from "stripe";
 import type { Logger } from "../../../kit/log.ts";
 import { type Pool, transaction } from "../../../kit/postgres/db.ts";
-import { markPayment } from "../../due/sql.ts";
+import { markPayments } from "../../due/sql.ts";
 import { readPaidInvoices } from "../../invoices/paid-invoices.ts";
 import { computeItemsOf, isCompute } from "../../invoices/subscribed-lines.ts";
 import { currentPeriod, reportBeforeEnd } from "../../metering/report-before-end.ts";
@@ -117,7 +117,7 @@ async function plan(
     if (disputed.length > 0) {
       await sql.moveCancellation(tx, subscriptionId, "ended", "disputed");
       // When they are read, it is seen that the bank has decided, also if it has by now.
-      for (const payment of disputed) await markPayment(tx, payment);
+      await markPayments(tx, disputed);
       return reportRefund(tx, cancellation, "under_review", "disputed");
     }
     await sql.moveCancellation(tx, subscriptionId, "ended", waits ? "review" : "refunding");
