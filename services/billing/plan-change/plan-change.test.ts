@@ -72,6 +72,9 @@ test("a larger plan begins at once, and charges to the cent what the preview say
   expect(await reported()).toEqual(["plan_changed"]);
   expect(await one.tiers()).toEqual(["pro", "team"]);
   await eventually("it is audited", async () => (await audited()).includes("subscription.change"));
+  // Who requested it, and from which address, is only in the audit record.
+  const kept = "select requested_by from plan_changes where account_id = $1";
+  expect((await billing.pool.query(kept, [one.accountId])).rows).toEqual([{ requested_by: null }]);
   // The same again changes and charges nothing.
   expect(await change({ tierId: "team" })).toMatchObject({ effect: "none", totalUsd: 0 });
   expect(await one.invoices()).toHaveLength(2);

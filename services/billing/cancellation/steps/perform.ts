@@ -109,10 +109,14 @@ async function plan(
   const isRefundable = isDuplicate || isAnnual(subscription);
   const paid = isRefundable ? await provider.ask((stripe) => readPaidInvoices(stripe, subscription)) : [];
   const planned = isDuplicate ? fullRefunds(paid) : annualRefunds(paid, at);
-  const refunds = await addTaxes(provider, planned, paid);
+  // What was made before the provider refused another one stays as it was planned.
+  const made = new Map(paid.flatMap(({ id, refundNote: note }) => (note ? [[id, note]] : [])));
+  const left = planned.filter(({ invoiceId }) => !made.has(invoiceId));
+  const refunds = await addTaxes(provider, left, paid);
   const disputed = refunds.length > 0 ? paid.flatMap(({ disputedPayments }) => disputedPayments) : [];
   const waits = review && refunds.length > 0;
   await transaction(pool, async (tx) => {
+    for (const [invoice, note] of made) await setRefundMade(tx, subscriptionId, invoice, note);
     await planRefunds(tx, subscriptionId, refunds);
     if (disputed.length > 0) {
       await sql.moveCancellation(tx, subscriptionId, "ended", "disputed");
