@@ -1326,7 +1326,7 @@ export type SubscriptionChange = {
   balanceUsd: number;
   /** What is charged now. */
   totalUsd: number;
-  /** When the plan is charged next, and with how much for plan and members, if both stay as they are. */
+  /** When the plan is charged next, and with how much for plan and members, if both stay as they are; with tax. */
   renewsAt: string;
   renewalUsd: number;
   /** The members beyond those that the plan includes. */
