@@ -5,7 +5,7 @@ import { readConfig, url } from "../kit/process/config.ts";
 import { seed } from "./pricing/seed.ts";
 import { createProvider } from "./stripe/provider.ts";
 import { stripeFields } from "./stripe/stripe-config.ts";
-import { ensureWebhookEndpoint } from "./webhook/endpoint.ts";
+import { ensureWebhookEndpoint } from "./stripe/webhook-endpoint.ts";
 
 const USAGE = `npm run stripe:seed [-- --webhook ORIGIN]
 

@@ -7,8 +7,8 @@ import { nodeEnv } from "../../kit/testing/service-process.ts";
 import { makePromo } from "../coupons/testing.ts";
 import { seed } from "../pricing/seed.ts";
 import { createProvider } from "../stripe/provider.ts";
+import { ensureWebhookEndpoint } from "../stripe/webhook-endpoint.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
-import { ensureWebhookEndpoint } from "../webhook/endpoint.ts";
 import { toFinding } from "./clock.ts";
 
 const COMMAND = join(import.meta.dirname, "../check-main.ts");

@@ -1,6 +1,6 @@
 import Stripe from "stripe";
-import { WEBHOOK_PATH } from "../webhook/endpoint.ts";
-import { EVENT_TYPES } from "../webhook/event-types.ts";
+import { EVENT_TYPES } from "../stripe/event-types.ts";
+import { WEBHOOK_PATH } from "../stripe/webhook-endpoint.ts";
 import { type Finding, fine, unseen, wrong } from "./finding.ts";
 
 type Installation = { origin: string; secrets: string[]; live: boolean; installation: string };

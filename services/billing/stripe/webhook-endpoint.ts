@@ -1,7 +1,7 @@
 import Stripe from "stripe";
-import { ownedBy } from "../stripe/installation.ts";
-import type { Provider } from "../stripe/provider.ts";
 import { EVENT_TYPES } from "./event-types.ts";
+import { ownedBy } from "./installation.ts";
+import type { Provider } from "./provider.ts";
 
 /** The path of webhooks on the public origin. */
 export const WEBHOOK_PATH = "/webhooks/stripe";
