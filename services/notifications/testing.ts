@@ -78,6 +78,8 @@ export async function startNotifications(
     IDENTITY_URL: neighbours.url,
     DEPLOYER_URL: neighbours.url,
     INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(","),
+    SECRET_KEYS: testKeys[0]!.toString("base64"),
+    WEBHOOKS_PRIVATE: "on",
     SMTP_URL: box.url,
     MAIL_FROM: "Berth <berth@mail.example.com>",
     PUBLIC_ORIGIN: "https://berth.example.com",

@@ -115,6 +115,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "preferences",
       "digests",
       "incidents recipients retention",
+      "webhooks",
       "config kinds tasks",
     ],
   },
