@@ -147,7 +147,7 @@ function requireSelectors(events: string[]): string[] | undefined {
     throw invalid(
       `events[${unknown}]`,
       "unknown_kind",
-      "There is no such kind of event. Kinds are those of docs/webhooks.md, `deploy.*` and the like, and `*`.",
+      "There is no such kind of event. Name one such as deploy.failed, deploy.* for all that begin so, or * for all.",
     );
   return events.length > 0 ? [...new Set(events)] : undefined;
 }
