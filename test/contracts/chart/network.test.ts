@@ -194,7 +194,12 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     ]);
     expect(configOf(bundled, "berth-notifications").WEBHOOKS_PRIVATE).toBe("off");
     const more = await render("bundled", { webhooks: '{"private": true, "ports": [80, 443, 8080]}' });
-    expect(rules(more)).toEqual([[[80, 443, 8080], [{ cidr: "0.0.0.0/0" }, { cidr: "::/0" }]]]);
+    expect(rules(more)).toEqual([
+      [
+        [80, 443, 8080],
+        [{ cidr: "0.0.0.0/0" }, { cidr: "::/0" }],
+      ],
+    ]);
     expect(configOf(more, "berth-notifications").WEBHOOKS_PRIVATE).toBe("on");
   });
 
