@@ -22,7 +22,7 @@ create index webhooks_account on webhooks (account_id, id desc);
 create table webhook_deliveries (
   id text primary key,
   webhook_id text not null references webhooks (id) on delete cascade,
-  type text not null,
+  kind text not null,
   body text not null,
   -- The same thing is sent to a webhook once, however often its event arrives.
   dedupe_key text not null,

@@ -139,7 +139,7 @@ export function insertDeliveries(tx: Tx, deliveries: NewDeliveries): Promise<num
   return execute(
     tx,
     "webhook_deliveries_insert",
-    `insert into webhook_deliveries (id, webhook_id, type, body, dedupe_key)
+    `insert into webhook_deliveries (id, webhook_id, kind, body, dedupe_key)
      select ($1::text[])[row_number() over (order by w.id)], w.id, $3,
        case w.format when 'slack' then $6 else $5 end, $7
      from (select id, format from webhooks where account_id = $2 and enabled and events && $4::text[]
@@ -152,13 +152,13 @@ export function insertDeliveries(tx: Tx, deliveries: NewDeliveries): Promise<num
 export type DeliveryRow = {
   id: string;
   webhookId: string;
-  type: string;
+  kind: string;
   state: string;
   attempts: number;
   createdAt: Timestamp;
 };
 
-const DELIVERY = `id, webhook_id as "webhookId", type, state, tries as attempts, status, error,
+const DELIVERY = `id, webhook_id as "webhookId", kind, state, tries as attempts, status, error,
   created_at as "createdAt", attempted_at as "attemptedAt", case state when 'pending' then due_at end as "nextAttemptAt"`;
 
 type NewDelivery = { id: string; webhookId: string; kind: string; body: string };
@@ -169,7 +169,7 @@ export async function insertDelivery(db: Db, delivery: NewDelivery): Promise<Del
   const inserted = await one<DeliveryRow>(
     db,
     "webhook_delivery_insert",
-    `insert into webhook_deliveries (id, webhook_id, type, body, dedupe_key) values ($1, $2, $3, $4, $1)
+    `insert into webhook_deliveries (id, webhook_id, kind, body, dedupe_key) values ($1, $2, $3, $4, $1)
      returning ${DELIVERY}`,
     [id, webhookId, kind, body],
   );

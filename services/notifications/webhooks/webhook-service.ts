@@ -109,7 +109,7 @@ export function webhookService(deps: WebhookDeps): ServiceImpl<typeof WebhookSer
           if (!(await sql.findDelivery(tx, webhookId, deliveryId))) throw notFound("delivery");
           throw conflict("delivery_pending", "The delivery is still waiting to be sent.");
         }
-        await auditWebhook(tx, ctx, "webhook.replay", webhook, { deliveryId, type: replayed.type });
+        await auditWebhook(tx, ctx, "webhook.replay", webhook, { deliveryId, kind: replayed.kind });
         return replayed;
       });
     },

@@ -97,7 +97,7 @@ test("an event arrives once, signed as Standard Webhooks say, also when it is pu
   expect(listed.map(({ id }) => id).sort()).toEqual(
     received.map(({ headers }) => headers["webhook-id"]).sort(),
   );
-  expect(listed[0]).toMatchObject({ type: "deploy.ready", attempts: 1, status: 204 });
+  expect(listed[0]).toMatchObject({ kind: "deploy.ready", attempts: 1, status: 204 });
   expect(await deliveries()).toHaveLength(2);
 });
 
@@ -213,7 +213,7 @@ test("a test arrives whatever the kinds are, is sent once, and shows what became
   const { client, of, path, secret, deliveries } = await scene({ events: ["billing.*"] });
   receiver.on(path, (res) => void res.writeHead(404).end());
   const queued = await client.testWebhook(of);
-  expect(queued).toMatchObject({ type: "webhook.test", state: "pending", attempts: 0 });
+  expect(queued).toMatchObject({ kind: "webhook.test", state: "pending", attempts: 0 });
   const [received] = await receiver.arrived(path);
   expect(verified(secret, received!)).toMatchObject({ type: "webhook.test" });
   await eventually("it failed", async () => (await deliveries("failed"))[0]?.status === 404);
@@ -347,7 +347,7 @@ test("deliveries are listed in pages by state", async () => {
 test("deliveries are kept for 7 days, and at most 1,000 of a webhook; what waits is kept", async () => {
   const { webhookId, deliveries } = await scene();
   await berth.pool.query(
-    `insert into webhook_deliveries (id, webhook_id, type, body, dedupe_key, state, due_at, created_at)
+    `insert into webhook_deliveries (id, webhook_id, kind, body, dedupe_key, state, due_at, created_at)
      select 'whd_' || to_char(n, 'FM000000'), $1, 'deploy.ready', '{}', n,
        case when n % 2 = 0 then 'delivered' else 'pending' end, now() + interval '1 day',
        now() - make_interval(days => case when n <= 20 then 8 else 1 end)

@@ -24,7 +24,7 @@ afterAll(async () => {
 });
 
 type Webhook = { id: string; secret: string; events: string[]; enabled: boolean };
-type Delivery = { id: string; type: string; state: string; attempts: number; body?: string };
+type Delivery = { id: string; kind: string; state: string; attempts: number; body?: string };
 const hooks = () => `${world.A}/webhooks`;
 const create = (path: string, more: object = {}) =>
   world.must<Webhook>("POST", hooks(), { url: receiver.base + path, ...more });
@@ -61,7 +61,7 @@ test("a deployment is told to a receiver that verifies as the page says, and is 
       const { data } = await world.must<{ data: Delivery[] }>("GET", `${deliveries}?state=delivered`);
       return data.length === 3 && data;
     });
-    const { id } = delivered.find(({ type }) => type === "deploy.ready")!;
+    const { id } = delivered.find(({ kind }) => kind === "deploy.ready")!;
     const { body } = await world.must<Delivery>("GET", `${deliveries}/${id}`);
     expect(JSON.parse(body!)).toMatchObject({
       type: "deploy.ready",

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { MAX_TRIES, outcomeOf } from "./outcome.ts";
 
-const after = (tries: number, status: number, type = "deploy.ready", random = () => 0) =>
-  outcomeOf({ type, tries }, { status }, random);
+const after = (tries: number, status: number, kind = "deploy.ready", random = () => 0) =>
+  outcomeOf({ kind, tries }, { status }, random);
 
 test("what fails is tried about 12 times more, with growing pauses, for at least three days", () => {
   const pauses = [];
@@ -31,7 +31,7 @@ test.each([101, 301, 302, 307, 308, 400, 401, 404, 429, 500, 503])("%d is tried 
 test("410 ends it at once, a test is sent once, and what was always interrupted does not count against the receiver", () => {
   expect(after(1, 410)).toMatchObject({ state: "failed", gone: true, last: false });
   expect(after(1, 500, "webhook.test")).toMatchObject({ state: "failed", last: false });
-  expect(outcomeOf({ type: "deploy.ready", tries: MAX_TRIES + 1 }, { error: "interrupted" })).toMatchObject({
+  expect(outcomeOf({ kind: "deploy.ready", tries: MAX_TRIES + 1 }, { error: "interrupted" })).toMatchObject({
     state: "failed",
     last: false,
   });

@@ -34,15 +34,15 @@ export const MAX_TRIES = RETRY_SECONDS.length + 1;
 
 /** Returns what becomes of a delivery after its attempt number `tries`. Pure but for `random`. */
 export function outcomeOf(
-  { type, tries }: { type: string; tries: number },
+  { kind, tries }: { kind: string; tries: number },
   answer: Answer,
   random = Math.random,
 ): Outcome {
   const status = "status" in answer ? answer.status : 0;
   const common = { retrySeconds: 0, last: false, gone: status === GONE };
   if (status >= 200 && status < 300) return { ...common, state: "delivered" };
-  const seconds = type === TEST_KIND ? undefined : RETRY_SECONDS[tries - 1];
-  if (status === GONE || type === TEST_KIND) return { ...common, state: "failed" };
+  const seconds = kind === TEST_KIND ? undefined : RETRY_SECONDS[tries - 1];
+  if (status === GONE || kind === TEST_KIND) return { ...common, state: "failed" };
   // A process that never came to an end says nothing about the receiver.
   if (seconds === undefined) return { ...common, state: "failed", last: tries <= MAX_TRIES };
   return { ...common, state: "pending", retrySeconds: seconds * (1 + JITTER * random()) };

@@ -5,7 +5,7 @@ import { dropPending } from "../sql.ts";
 export type TakenDelivery = {
   id: string;
   webhookId: string;
-  type: string;
+  kind: string;
   body: string;
   tries: number;
   url: string;
@@ -40,7 +40,7 @@ export async function takeDeliveries(tx: Tx, { limit, leaseSeconds, perWebhook }
      update webhook_deliveries d set tries = tries + 1, due_at = now() + make_interval(secs => $2),
        leased_until = now() + make_interval(secs => $2)
      from next, webhooks w where d.id = next.id and w.id = d.webhook_id and w.enabled
-     returning d.id, d.webhook_id as "webhookId", d.type, d.body, d.tries, w.url,
+     returning d.id, d.webhook_id as "webhookId", d.kind, d.body, d.tries, w.url,
        case when w.previous_until > now() then array[w.secret, w.previous_secret] else array[w.secret] end as secrets`,
     [limit, leaseSeconds, perWebhook],
   );
