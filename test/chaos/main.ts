@@ -84,7 +84,9 @@ async function main(): Promise<number> {
   if (given !== undefined) {
     const held = await run({ dir: given, seed, minutes, clients, diskFullMs, json });
     // A small disk disappears with this process.
-    if (!held && diskFullMs > 0) await cp(join(given, "logs"), `${given}-logs`, { recursive: true });
+    if (!held && diskFullMs > 0)
+      for (const logs of ["former-logs", "logs"])
+        await cp(join(given, logs), join(`${given}-logs`, logs), { recursive: true });
     return held ? 0 : 1;
   }
   const dir = await mkdtemp(join(tmpdir(), "berth-chaos-"));
@@ -102,7 +104,7 @@ async function main(): Promise<number> {
   const [program, ...args] = diskFullMs > 0 ? [...onSmallDisk(dir, DISK_BYTES), ...command] : command;
   const { status } = spawnSync(program!, args, { stdio: "inherit" });
   if (status === 0) await rm(dir, { recursive: true, force: true });
-  else console.log(`The logs are in ${dir}${diskFullMs > 0 ? "-" : "/"}logs.`);
+  else console.log(`The logs are in ${dir}${diskFullMs > 0 ? "-logs" : ""}.`);
   return status ?? 1;
 }
 

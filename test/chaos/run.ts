@@ -1,4 +1,5 @@
-import { writeFile } from "node:fs/promises";
+import { rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { createRandom } from "../../services/kit/testing/random.ts";
 import { emptyDisk, fillDisk } from "../../services/kit/testing/small-disk.ts";
@@ -58,6 +59,8 @@ export async function run(options: RunOptions): Promise<boolean> {
       await inflictFaults(platform, faults, random(999), composed);
       await faults.remember("the launcher takes over", "launcher", async () => {
         await platform.stop();
+        // The launcher begins its logs anew.
+        await rename(join(dir, "logs"), join(dir, "former-logs"));
         platform = await startLauncher(platform, { smtpUrl: mailbox.url });
       });
       say("the launcher runs the platform");

@@ -86,6 +86,19 @@ test.each(waits)("a wait %s ends by setting, with 503, and the pool goes on", as
   expect((await pool.query("select 7 as n")).rows).toEqual([{ n: 7 }]);
 });
 
+test("what fails statements that are in flight together is told, not that the others came after it", async () => {
+  const failing = "do $$ begin raise disk_full using message = 'could not extend file'; end $$";
+  const later = async (work: Promise<unknown>) => await work.then((value) => value).then((value) => value);
+  const work = transaction(open(), async (tx) => {
+    await tx.query("select 0");
+    const both = Promise.all([later(tx.query(failing)), tx.query("select 1")]);
+    // All answers are there when this process gets to read them.
+    setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200));
+    return both;
+  });
+  expect(await told(work)).toBe("503 unavailable");
+});
+
 test("a server that falls silent without a word fails what waits for it, with 503, and the pool goes on", async () => {
   const proxy = await openProxy(new URL(database.url("one")));
   const pool = open(2, { statementTimeoutMs: 100 }, proxy.of(database.url("one")));

@@ -97,6 +97,29 @@ class GuardedPool extends pg.Pool {
 
 type Connected = Parameters<pg.Pool["connect"]>[0];
 
+/** PostgreSQL's code for a statement of a transaction in which an earlier one failed. */
+const TRANSACTION_FAILED = "25P02";
+const cameAfter = (error: unknown) => (error as { code?: unknown } | null)?.code === TRANSACTION_FAILED;
+
+/**
+ * A connection that remembers why its transaction failed: of statements that are in flight together, code may see the
+ * failure of a later one first, which says nothing.
+ */
+class Connection extends pg.Client {
+  failure: unknown;
+
+  override query(...given: unknown[]): never {
+    const result: unknown = (super.query as (...args: unknown[]) => unknown)(...given);
+    if (result instanceof Promise)
+      result.catch((error) => {
+        if (!cameAfter(error)) this.failure = error;
+      });
+    return result as never;
+  }
+}
+
+const reason = (tx: Tx, error: unknown) => (cameAfter(error) ? (tx as unknown as Connection).failure : error);
+
 // The server ends a statement. If its answer does not arrive within this, the connection is given up.
 const ANSWER_MS = 5_000;
 
@@ -109,6 +132,7 @@ export function createPool(
   const pool = new GuardedPool({
     ...poolOptions(url, timeouts),
     types,
+    Client: Connection,
     max: options.max ?? POOL_SIZE,
     // Statements that a transaction does not wait for one by one go to the server together.
     pipeline: true,
@@ -187,7 +211,7 @@ export async function transaction<T>(pool: Pool, work: (tx: Tx) => Promise<T>): 
       await tx.query("rollback").catch((failure: Error) => {
         broken = failure;
       });
-    throw error;
+    throw reason(tx, error);
   } finally {
     current.open = false;
     tx.release(broken);
@@ -211,7 +235,7 @@ export async function attempt(tx: Tx, part: () => Promise<void>): Promise<unknow
     await part();
   } catch (error) {
     await tx.query("rollback to savepoint attempt");
-    return error ?? new Error("failed without a reason");
+    return reason(tx, error) ?? new Error("failed without a reason");
   }
   await tx.query("release savepoint attempt");
   return undefined;

@@ -24,6 +24,10 @@ async function look({ shared, record, listAll }: Checking): Promise<string[]> {
     ...record.acknowledged
       .filter((id) => times(id) !== 1)
       .map((id) => `${id} was done, recorded ${times(id)} times`),
+    ...record.repeated
+      .map((ids) => ({ ids, count: ids.reduce((sum, id) => sum + times(id), 0) }))
+      .filter(({ count }) => count !== 1)
+      .map(({ ids, count }) => `${ids.join(", ")} did one thing, recorded ${count} times`),
     ...record.unknown.filter((id) => times(id) > 1).map((id) => `${id} is recorded ${times(id)} times`),
     ...record.refused.filter((id) => times(id) > 0).map((id) => `${id} was refused, yet recorded`),
     ...record.effects.filter(({ audited }) => audited).flatMap(effectOf),

@@ -1,13 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { connectApp } from "../../support/oauth/application.ts";
-import { type Client, isUnknown } from "./client.ts";
+import type { Client } from "./client.ts";
 import type { App, Record } from "./record.ts";
 import { expectRefused } from "./refused.ts";
 import type { Shared, Work } from "./shared.ts";
 
 type Connected = Awaited<ReturnType<typeof connectApp>>;
-
-const GONE = { wanted: [404] };
 
 /** Lets an application in, which reads and refreshes its token, and ends its access: by the user or by itself. */
 export const applications =
@@ -33,7 +31,7 @@ export const applications =
       Object.assign(known, next);
     }
     await use();
-    if (random.next() < 0.7) await endByUser(client, known);
+    if (random.next() < 0.7) await client.repeat("DELETE", `/me/mcp-grants/${known.clientId}`);
     else if (!(await endByItself(app, known))) return;
     known.ended = Date.now();
     record.apps.push(known);
@@ -49,12 +47,6 @@ async function connect(client: Client, { origin, accountId }: Shared, name: stri
     return { status, body: (answer ?? {}) as object };
   };
   return connectApp({ origin, call }, { accountId, role: "editor", name }).catch(() => undefined);
-}
-
-async function endByUser(client: Client, { clientId }: App): Promise<void> {
-  const path = `/me/mcp-grants/${clientId}`;
-  let answer = await client.write("DELETE", path, undefined, GONE);
-  for (; isUnknown(answer); answer = await client.write("DELETE", path, undefined, GONE)) await delay(500);
 }
 
 async function endByItself(app: Connected, { refreshToken }: App): Promise<boolean> {

@@ -83,6 +83,18 @@ export function createClient(at: { baseUrl: string; token: string }, name: strin
       return answer;
     },
 
+    /** A change that may be asked for repeatedly, as one whose answer was lost: until its outcome is known. */
+    async repeat(method: string, path: string): Promise<void> {
+      const ids: string[] = [];
+      for (;;) {
+        const answer = await send(method, path);
+        ids.push(answer.id);
+        if (!isUnknown(answer)) break;
+        await delay(500);
+      }
+      record.repeated.push(ids);
+    },
+
     /**
      * A POST under one Idempotency-Key, tried until its outcome is known, and sometimes once more after that. Returns
      * undefined when it was refused.
@@ -116,7 +128,7 @@ export function createClient(at: { baseUrl: string; token: string }, name: strin
           }
           const { id } = made as Made;
           record.effects.push({ action, name: what, id, ids, service, audited });
-          if (random.next() < 0.2) await expectSame(key, made, await attempt());
+          if (random.next() < 0.2) await expectSame(key, made, attempt);
           return made as Made;
         }
         if (Date.now() > deadline) {
@@ -130,7 +142,11 @@ export function createClient(at: { baseUrl: string; token: string }, name: strin
     },
   };
 
-  async function expectSame(key: string, made: unknown, second: Answer): Promise<void> {
+  /** A gateway that could not store a response keeps the key claimed for a while, and the service's answer counts then. */
+  async function expectSame(key: string, made: unknown, attempt: () => Promise<Answer>): Promise<void> {
+    const deadline = Date.now() + OUTCOME_MS;
+    let second = await attempt();
+    for (; isUnderWay(second) && Date.now() < deadline; second = await attempt()) await delay(1_000);
     if (isUnknown(second) || JSON.stringify(second.body) === JSON.stringify(made)) return;
     const [first, again] = [JSON.stringify(made), JSON.stringify(second.body)];
     record.wrong.push(`${key}: ${first}, and at a retry ${again}`);

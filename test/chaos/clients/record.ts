@@ -48,6 +48,8 @@ export type Record = {
   acknowledged: string[];
   refused: string[];
   unknown: string[];
+  /** Request ids of one change that may be asked for repeatedly: together they have one audit record. */
+  repeated: string[][];
   statuses: Map<number, number>;
   sent: Sent[];
   /** Answers that no fault explains. */
@@ -69,6 +71,7 @@ export const createRecord = (): Record => ({
   acknowledged: [],
   refused: [],
   unknown: [],
+  repeated: [],
   statuses: new Map(),
   sent: [],
   wrong: [],

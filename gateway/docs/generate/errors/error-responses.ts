@@ -15,6 +15,8 @@ const COMMON: [name: string, status: number, code: string, sentence: string][] =
     "The path, the headers or the body cannot be read, or the cursor is not from this list.",
   ],
   ["Unauthenticated", 401, "unauthenticated", "The bearer token is missing or not valid."],
+  ["Forbidden", 403, "forbidden", "The caller's role is too low, or the caller is not a member."],
+  ["NotFound", 404, "not_found", "There is nothing here, or nothing that the caller may know of."],
   ["RequestTimeout", 408, "request_timeout", "The request took too long to arrive."],
   ["PayloadTooLarge", 413, "payload_too_large", "The body is larger than the endpoint accepts."],
   [
@@ -73,7 +75,16 @@ export function errorResponse(status: number, refusals: Refusal[]): Schema {
   return {
     description: lines.join("\n\n"),
     ...(header && { headers: { [header]: { $ref: `#/components/headers/${header.replaceAll("-", "")}` } } }),
-    content: { "application/json": { schema: { $ref: "#/components/schemas/ErrorEnvelopeDto" } } },
+    content: { "application/json": { schema: envelopeOf(refusals) } },
     "x-codes": refusals.map(({ code, reasons }) => ({ code, reasons })),
   };
+}
+
+/** Returns the envelope with the codes that a response can have, and with their reasons. */
+function envelopeOf(refusals: Refusal[]): Schema {
+  const reasons = [...new Set(refusals.flatMap((refusal) => refusal.reasons))];
+  const details = { items: { properties: { reason: { enum: reasons } } } };
+  const codes = [...new Set(refusals.map(({ code }) => code))];
+  const error = { properties: { code: { enum: codes }, ...(reasons.length > 0 && { details }) } };
+  return { allOf: [{ $ref: "#/components/schemas/ErrorEnvelopeDto" }, { properties: { error } }] };
 }
