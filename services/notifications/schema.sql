@@ -130,7 +130,7 @@ table suppressions
 table webhook_deliveries
   id text not null
   webhook_id text not null
-  type text not null
+  kind text not null
   body text not null
   dedupe_key text not null
   state text not null default 'pending'::text

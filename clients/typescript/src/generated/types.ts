@@ -1545,7 +1545,7 @@ export type WebhookDelivery = {
   id: string;
   webhookId: string;
   /** The kind of the event. */
-  type: string;
+  kind: string;
   /** pending: it waits for its first or next attempt, or is being sent; delivered: the receiver answered 2xx; failed: it was given up. */
   state: "pending" | "delivered" | "failed";
   /** Attempts so far, since the last replay. */
