@@ -23,6 +23,8 @@ beforeAll(async () => {
       const timer = setInterval(() => res.write("a".repeat(1_024)), 1).unref();
       return void res.on("close", () => clearInterval(timer));
     }
+    if (req.url === "/upgraded")
+      return void req.socket.write("HTTP/1.1 101 Other\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n");
     if (req.url === "/broken") return void req.socket.destroy();
     res.writeHead(202).end();
   });
@@ -86,7 +88,8 @@ test("an address of a private network in the URL is not connected to", async () 
 
 test("what went wrong has a word", async () => {
   expect(await send("/here", { ca: undefined })).toEqual({ error: "certificate_invalid" });
-  expect(await send("/broken")).toEqual({ error: "connection_failed" });
+  for (const path of ["/broken", "/upgraded"])
+    expect(await send(path)).toEqual({ error: "connection_failed" });
   const unknown = ((_name: string, _options: object, done: (error: Error) => void) =>
     done(Object.assign(new Error("no such name"), { code: "ENOTFOUND" }))) as unknown as typeof lookup;
   expect(await send("/here", { resolve: unknown })).toEqual({ error: "name_not_found" });

@@ -54,6 +54,8 @@ export function createPost(options: {
     sent.on("error", (error: NodeJS.ErrnoException) =>
       answer({ error: signal.aborted ? "timeout" : toError(error) }),
     );
+    // Also of what is no answer and no error, such as another protocol.
+    sent.on("close", () => answer({ error: "connection_failed" }));
     sent.end(body);
     return promise;
   };
