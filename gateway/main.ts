@@ -2,7 +2,7 @@ import type { AddressInfo } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { InternalService as BillingInternal } from "../proto/gen/berth/billing/v1/internal_pb.ts";
 import { InternalService } from "../proto/gen/berth/identity/v1/internal_pb.ts";
-import { hashToken } from "../services/kit/bearer-token.ts";
+import { hashToken } from "../services/kit/crypto/bearer-token.ts";
 import { watchEvents } from "../services/kit/events/metrics.ts";
 import type { Logger } from "../services/kit/log.ts";
 import type { Pool } from "../services/kit/postgres/db.ts";

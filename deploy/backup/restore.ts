@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import type pg from "pg";
+import { retry } from "../../services/kit/concurrency/retry.ts";
 import { DEAD_STREAM, STREAM } from "../../services/kit/events/bus.ts";
 import { createLog } from "../../services/kit/log.ts";
 import { type Done, runCommand } from "../../services/kit/process/command.ts";
 import { readConfig } from "../../services/kit/process/config.ts";
-import { retry } from "../../services/kit/retry.ts";
 import { prepare } from "../database/prepare.ts";
 import { fingerprints } from "../database/provision.ts";
 import { type Backup, describe, listBackups, partOf } from "./backups.ts";

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { retry } from "../../services/kit/concurrency/retry.ts";
 import { isUnreachable } from "../../services/kit/failures.ts";
 import { createLog, type Logger } from "../../services/kit/log.ts";
 import { createPool } from "../../services/kit/postgres/db.ts";
@@ -13,7 +14,6 @@ import {
   text,
   url,
 } from "../../services/kit/process/config.ts";
-import { retry } from "../../services/kit/retry.ts";
 import { checkEncryptionKeys, databaseUrl, type Login, prepareDatabase, WrongKey } from "./provision.ts";
 
 const schemes = ["postgres", "postgresql"];

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { makeToken } from "../../services/kit/bearer-token.ts";
+import { makeToken } from "../../services/kit/crypto/bearer-token.ts";
 import { openProxy } from "../../services/kit/testing/proxy.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { bringIn } from "../../test/support/door.ts";

@@ -1,4 +1,4 @@
-import { parseToken } from "../../services/kit/bearer-token.ts";
+import { parseToken } from "../../services/kit/crypto/bearer-token.ts";
 
 /** Headers may be larger, but no provider issues such tokens. */
 const MAX_MACHINE_TOKEN = 4096;

@@ -1,5 +1,5 @@
 import { createHash, createHmac, hkdfSync } from "node:crypto";
-import { open, seal } from "../../services/kit/aead.ts";
+import { open, seal } from "../../services/kit/crypto/aead.ts";
 import { causeOf, isTransient } from "../../services/kit/failures.ts";
 import { idempotencyHeader } from "../../services/kit/idempotency/idempotency.ts";
 import { newId } from "../../services/kit/ids.ts";

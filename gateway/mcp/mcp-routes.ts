@@ -1,7 +1,7 @@
 import { createMcpHandler } from "@modelcontextprotocol/server";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Logger } from "../../services/kit/log.ts";
-import { findExcessInFree, MAX_DEPTH } from "../../services/kit/rpc/json-bounds.ts";
+import { findExcessInFree, MAX_DEPTH } from "../../services/kit/rpc/json/json-bounds.ts";
 import type { Auth, Credentials } from "../auth/authorize.ts";
 import { bearerChallenge } from "../http/challenge.ts";
 import { clientAddress } from "../http/client-address.ts";

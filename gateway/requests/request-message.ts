@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { parse as parseQuery } from "node:querystring";
 import { type DescField, ScalarType } from "@bufbuild/protobuf";
-import { findExcess, MAX_DEPTH } from "../../services/kit/rpc/json-bounds.ts";
+import { findExcess, MAX_DEPTH } from "../../services/kit/rpc/json/json-bounds.ts";
 import type { Detail } from "../../services/kit/rpc/refusals.ts";
 import { MAX_FOUND } from "../../services/kit/rpc/violations.ts";
 import { type Problem, problem, validationFailed } from "../http/problem.ts";

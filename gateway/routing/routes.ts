@@ -9,7 +9,7 @@ import {
 import { http } from "../../proto/gen/google/api/annotations_pb.ts";
 import { atLeast, type RoleName } from "../../services/kit/rpc/caller-token.ts";
 import { maxBodyOf, requiredRole, rulesOf } from "../../services/kit/rpc/interceptor.ts";
-import { unboundedIn } from "../../services/kit/rpc/json-bounds.ts";
+import { unboundedIn } from "../../services/kit/rpc/json/json-bounds.ts";
 import { published, type Upstream } from "../upstreams.ts";
 import { type Follow, followOf, RESUME_MEMBER } from "./follow.ts";
 import { type Members, membersOf } from "./json-shape.ts";

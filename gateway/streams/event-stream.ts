@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Gauge } from "prom-client";
 import type { Logger } from "../../services/kit/log.ts";
-import { flush, writeTogether } from "../../services/kit/rpc/write-together.ts";
+import { flush, writeTogether } from "../../services/kit/rpc/json/write-together.ts";
 import type { Exchange } from "../auth/exchange.ts";
 import { CORS_HEADERS, corsLines } from "../http/cors.ts";
 import { fromConnectError, type Problem, unreachable } from "../http/problem.ts";

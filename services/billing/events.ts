@@ -9,6 +9,7 @@ import { findSubscribedCustomer } from "./accounts/sql.ts";
 import { deletePendingCoupon, deleteRedemptions } from "./coupons/sql.ts";
 import { deleteSeatCheck, putSeatCheck } from "./due/seat-checks-sql.ts";
 import { markCustomer } from "./due/sql.ts";
+import { deletePlanChangesOf } from "./plan-change/sql.ts";
 import { LIVE } from "./subscription/statuses.ts";
 import { deleteSpendLimit } from "./suspension/limits-sql.ts";
 import { deleteSuspension } from "./suspension/sql.ts";
@@ -22,6 +23,7 @@ export const memberHandlers: Handler[] = [
     await deletePendingCoupon(tx, accountId);
     await deleteRedemptions(tx, accountId);
     await deleteSeatCheck(tx, accountId);
+    await deletePlanChangesOf(tx, accountId);
     await deleteSuspension(tx, accountId);
     await deleteSpendLimit(tx, accountId);
   }),

@@ -205,7 +205,7 @@ table plan_changes
   cadence text not null
   seats integer not null
   charged_from timestamp with time zone not null
-  requested_by jsonb not null
+  requested_by jsonb
   step text not null default 'asked'::text
   asked_at timestamp with time zone not null default now()
   attempts integer not null default 0

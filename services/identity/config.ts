@@ -1,4 +1,4 @@
-import { parseToken } from "../kit/bearer-token.ts";
+import { parseToken } from "../kit/crypto/bearer-token.ts";
 import { DEFAULT_ORIGIN, mailFields } from "../kit/mail/mail.ts";
 import { planFields } from "../kit/plans.ts";
 import {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { testNats } from "../../test/support/servers/nats.ts";
-import { hashToken, makeToken } from "../kit/bearer-token.ts";
+import { hashToken, makeToken } from "../kit/crypto/bearer-token.ts";
 import { freePort } from "../kit/process/free-port.ts";
 import { nodeEnv } from "../kit/testing/service-process.ts";
 import { clientAs, eventually, testDatabase } from "../kit/testing/testing.ts";

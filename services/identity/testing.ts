@@ -4,7 +4,7 @@ import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.t
 import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
 import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { testNats } from "../../test/support/servers/nats.ts";
-import { hashToken, makeToken } from "../kit/bearer-token.ts";
+import { hashToken, makeToken } from "../kit/crypto/bearer-token.ts";
 import { createLog } from "../kit/log.ts";
 import { createPool } from "../kit/postgres/db.ts";
 import { readConfig } from "../kit/process/config.ts";

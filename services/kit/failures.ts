@@ -1,5 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { NoLane } from "./lanes.ts";
+import { NoLane } from "./concurrency/lanes.ts";
 
 // Codes of PostgreSQL when it cannot serve now: classes 08 (connection), 53 (resources) and 57P (shutdown, start-up,
 // ended sessions), and 25006 (a former primary that is read-only).

@@ -2,6 +2,7 @@ import { globSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { register } from "prom-client";
 import { describe, expect, test } from "vitest";
+import { programs } from "../../deploy/local/programs/programs.ts";
 import { startTelemetry } from "../../services/kit/telemetry.ts";
 import { expectAlert, promtool, RULES, rules, runPromtool } from "./evaluate.ts";
 
@@ -47,7 +48,7 @@ describe.skipIf(!promtool)("the rules", () => {
   test("alert on a process of which there is no pod", async () => {
     const started = (services: string[]) =>
       services.map((service) => `process_start_time_seconds{service="${service}"} 1\n`).join("");
-    const all = ["gateway", "identity", "variables", "deployer", "notifications", "billing"];
+    const all = programs.map(({ name }) => name);
     const running = started(all);
     const without = (missing: string) => started(all.filter((service) => service !== missing));
     await Promise.all(

@@ -106,6 +106,26 @@ test("the files that pages name are in the repository", () => {
   expect(missing).toEqual([]);
 });
 
+/** Folders that several parts have for the same, and that say what they are. */
+const UNNAMED = new Set(["migrations", "resilience", "testing", "shared"]);
+
+test("the table of what lives where names each folder, and no other", () => {
+  const table = read("docs/architecture.md").split("## Where things live")[1]!;
+  const rows = [...table.matchAll(/^\| `([\w/]+)\/` \| (.+) \|$/gm)];
+  const wrong = rows.flatMap(([, part, text]) => {
+    const named = [...text!.matchAll(/`([\w-]+)`/g)].map(([, name]) => name!);
+    const inside = files
+      .filter((file) => file.startsWith(`${part}/`))
+      .map((file) => file.slice(part!.length + 1));
+    const folders = new Set(inside.filter((path) => path.includes("/")).map((path) => path.split("/")[0]!));
+    const gone = named.filter((name) => !folders.has(name)).map((name) => `${part}/${name} is not there`);
+    const left = [...folders].filter((name) => !named.includes(name) && !UNNAMED.has(name));
+    return named.length === 0 ? [] : [...gone, ...left.map((name) => `${part}/${name} is not named`)];
+  });
+  expect(wrong).toEqual([]);
+  expect(rows.length).toBeGreaterThan(10);
+});
+
 test("every code and reason that the API documents is explained in docs/", () => {
   const said = allRoutes().flatMap(refusalsOf);
   const words = new Set(said.flatMap(({ code, reasons }) => [code, ...reasons]));

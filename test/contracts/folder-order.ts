@@ -104,7 +104,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "postgres streams",
       "rpc",
       "failures",
-      "aead bearer-token coalesce html ids keyed-mutex lanes lines-of log mac network retry sizes tasks telemetry",
+      "concurrency crypto html ids lines-of log network sizes tasks telemetry",
     ],
   },
   "services/notifications": {

@@ -21,6 +21,8 @@ export type Term = {
 export type Added = { at: number; from: number; to: number; unpaid: boolean; discount: number };
 export type Service = { start: number; end?: number; nanoUsd: number };
 export type Bought = {
+  /** What is added to its prices, in percent. */
+  tax: number;
   /** Which plan began when: a month of compute has the credit of the plan at its start. */
   plans: { at: number; tier: "pro" | "team" }[];
   /** When compute began to be billed. */
@@ -51,9 +53,10 @@ export function promised(bought: Bought[], services: Service[], until: number): 
 
 /**
  * A term costs its price. One that was cut short costs nothing if it was never paid; if it was paid, a year costs what its
- * months cost, as far as that is less. What a larger plan took the place of was settled when that began.
+ * months cost, as far as that is less. What a larger plan took the place of was settled when that began. Tax is added to
+ * each line of an invoice, and what is given back is given back with its tax.
  */
-function termOf({ end }: Bought, term: Term): number {
+function termOf({ end, tax }: Bought, term: Term): number {
   const { tier, year, settled } = term;
   const factor = year ? 10 : 1;
   const rest = (at: number, month: number) =>
@@ -76,14 +79,22 @@ function termOf({ end }: Bought, term: Term): number {
   return sum(
     lines.map(({ at, pieces, month, back, discount, unpaid }) => {
       const list = sum(pieces);
-      const price = list - sum(pieces.map((piece) => Math.round((piece * discount) / 100)));
-      const paid = price - back;
+      const prices = pieces.map((piece) => piece - Math.round((piece * discount) / 100));
+      const charged = sum(prices.map((price) => withTax(price, tax)));
+      const paid = charged - back;
       if (!isCut) return paid;
       if (unpaid || list === 0) return 0;
-      const kept = Math.round((monthsBegun(at, end.at) * month * price) / list);
-      return year && end.refund === "made" ? Math.min(paid, Math.round((kept * paid) / price)) : paid;
+      if (!year || end.refund !== "made") return paid;
+      const before = Math.round((paid * sum(prices)) / charged);
+      const kept = Math.round((monthsBegun(at, end.at) * month * before) / list);
+      return paid - withTax(Math.max(0, before - kept), tax);
     }),
   );
+}
+
+/** Returns an amount with its tax, which is rounded. */
+function withTax(cents: number, tax: number): number {
+  return cents + Math.sign(cents) * Math.round((Math.abs(cents) * tax) / 100);
 }
 
 /**
@@ -91,7 +102,7 @@ function termOf({ end }: Bought, term: Term): number {
  * a plan before.
  */
 function computeOf(
-  { plans, computeFrom, computeEnds, end }: Bought,
+  { plans, computeFrom, computeEnds, end, tax }: Bought,
   services: Service[],
   until: number,
   owed: number,
@@ -102,7 +113,7 @@ function computeOf(
     bounds.slice(1).map((to, n) => {
       const beyond = beyondAllowance(services, bounds[n]!, to) + (n === 0 ? owed : 0);
       const { tier } = plans.findLast(({ at }) => at <= bounds[n]!)!;
-      return Math.max(0, Math.round(beyond / 1e7) - CREDIT[tier]);
+      return withTax(Math.max(0, Math.round(beyond / 1e7) - CREDIT[tier]), tax);
     }),
   );
 }

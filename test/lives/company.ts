@@ -83,7 +83,13 @@ export async function openCompany() {
   const pool = createPool(database.url("billing"));
   const locks = createPool(database.url("billing"));
   const plain = createProvider({ stripeKey: stripe.key, stripeUrl: stripe.url }, log);
-  await seed(plain);
+  // Prices can be sold with taxes and without them.
+  await seed({ ...plain, addsTax: true });
+  for (const country of ["DE", "CH"] as const)
+    await stripe.stripe.tax.registrations.create({
+      ...{ country, active_from: "now" },
+      country_options: { [country.toLowerCase()]: { type: "standard" } },
+    });
   const power = createPower(pool, plain);
   const { provider } = power;
   const now = () => stripe.clock.now() * 1_000;
@@ -125,6 +131,8 @@ export async function openCompany() {
       ...checkout,
       findOwed: (accountId) => owedNow(pool, accountId, stripe.clock.now()),
     }),
+    /** Says whether taxes are added to what is sold from now on. */
+    setTaxes: (areOn: boolean) => Object.assign(provider, { addsTax: areOn }),
     /** Says how many members an account has. */
     setMembers: async (accountId: string, count: number) => {
       members.set(accountId, count);

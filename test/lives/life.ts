@@ -14,6 +14,8 @@ const INCLUDED = { pro: 3, team: 10 };
 /** Nano-USD a second of one replica of a web service. */
 const RATES = { nano: 2_250, small: 4_500, medium: 9_000, large: 24_000 };
 const CODES = { forever: 20, once: 33.3, repeating: 50 };
+/** What is added to prices, in percent, by where the account is. */
+const TAXES = { DE: 19, CH: 8.1, US: 0 };
 const GOOD = "pm_card_visa";
 const FAILING = "pm_card_chargeCustomerFail";
 
@@ -72,6 +74,7 @@ function createLife(company: Company, random: Random) {
   const bought: Subscribed[] = [];
   const services: Running[] = [];
   const end = clock.now() + 2 * 365 * DAY;
+  const country = random.of(["DE", "CH", "US"] as const);
   let members = 1;
   let gifts = 0;
   let isLate = false;
@@ -206,12 +209,14 @@ function createLife(company: Company, random: Random) {
         await work(tx).finally(() => tx.release());
       });
     }
+    const areTaxesOn = chance(70);
+    company.setTaxes(areTaxesOn);
     // While the report of an end is late, a checkout is refused.
     await deliver();
     const preview = await company.previewCheckout(accountId, tier, cadence);
     const url = await company.openCheckout(accountId, tier, cadence, "usr_1");
     const session = new URL(url).pathname.split("/").at(-1);
-    const body = JSON.stringify({ card: "4242424242424242" });
+    const body = JSON.stringify({ card: "4242424242424242", country });
     const paid = await fetch(`${company.url}/_sim/checkout/${session}/complete`, { method: "POST", body });
     if (!paid.ok) throw new Error(await paid.text());
     card = GOOD;
@@ -219,9 +224,15 @@ function createLife(company: Company, random: Random) {
     const made = await stripe.checkout.sessions.retrieve(session!);
     const id = made.subscription as string;
     const invoice = await stripe.invoices.retrieve(made.invoice as string);
-    expect("the first payment is as previewed", invoice.amount_paid, Math.round(preview.totalUsd * 100));
+    const { taxAtCheckout, totalUsd, balanceUsd } = preview;
+    if (taxAtCheckout)
+      expect("before tax", invoice.total_excluding_tax, Math.round((totalUsd - balanceUsd) * 100));
+    else expect("the first payment is as previewed", invoice.amount_paid, Math.round(totalUsd * 100));
     const start = clock.now();
-    tell(`subscribes to ${tier} ${cadence} with ${members} members, code ${code ?? "none"}: ${id}`);
+    const tax = areTaxesOn ? TAXES[country] : 0;
+    tell(
+      `subscribes to ${tier} ${cadence} with ${members} members, code ${code ?? "none"}, tax ${tax} %: ${id}`,
+    );
     const seats = Math.max(0, members - INCLUDED[tier]);
     const discount = code ? CODES[code] : 0;
     const term: Term = {
@@ -240,8 +251,7 @@ function createLife(company: Company, random: Random) {
     const plans = [{ at: start, tier }];
     bought.push({
       ...about,
-      tier,
-      year,
+      ...{ tax, tier, year },
       anchor: start,
       plans,
       computeFrom: start,

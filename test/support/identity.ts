@@ -1,6 +1,6 @@
 import { fields } from "../../services/identity/config.ts";
 import { start } from "../../services/identity/main.ts";
-import { makeToken } from "../../services/kit/bearer-token.ts";
+import { makeToken } from "../../services/kit/crypto/bearer-token.ts";
 import { createLog } from "../../services/kit/log.ts";
 import { readConfig } from "../../services/kit/process/config.ts";
 import { testKeys } from "../../services/kit/testing/testing.ts";

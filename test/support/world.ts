@@ -8,7 +8,7 @@ import { programs } from "../../deploy/local/programs/programs.ts";
 import { fields as gatewayFields } from "../../gateway/config.ts";
 import { start as startGateway } from "../../gateway/main.ts";
 import { connectKube } from "../../services/deployer/kube/client.ts";
-import { makeToken } from "../../services/kit/bearer-token.ts";
+import { makeToken } from "../../services/kit/crypto/bearer-token.ts";
 import { createLog, type Logger } from "../../services/kit/log.ts";
 import { type Field, readConfig } from "../../services/kit/process/config.ts";
 import { freePort } from "../../services/kit/process/free-port.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { parseToken } from "../../../services/kit/bearer-token.ts";
+import { parseToken } from "../../../services/kit/crypto/bearer-token.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { addonRole, database, prepareDatabase } from "../postgres/database.ts";
 import { type PostgresServer, startPostgres } from "../postgres/postgres.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { chmod, mkdir, open, readFile, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { makeToken } from "../../../services/kit/bearer-token.ts";
+import { makeToken } from "../../../services/kit/crypto/bearer-token.ts";
 import { StartFailure } from "../failure.ts";
 
 /** The secrets of a data folder, generated once. */

@@ -54,20 +54,21 @@ function expandAt(world: World, objects: Json[], [name, ...rest]: string[], path
   for (const object of objects) {
     const readers: Record<string, Reader> | undefined = READERS[object.object as keyof typeof READERS];
     const read = readers?.[name];
-    const value = object[name] ?? read?.(world, object);
+    const shown = object[name] ?? undefined;
+    const value = shown ?? read?.(world, object);
     if (!(name in object) && !read) throw invalid(`This property cannot be expanded (${path}).`, "expand");
     if (value === undefined || value === null) continue;
-    const expanded = Array.isArray(value)
-      ? value.map((item) => toExpanded(world, item))
-      : toExpanded(world, value);
+    const toMember = (item: unknown) => toExpanded(world, item, shown !== undefined);
+    const expanded = Array.isArray(value) ? value.map(toMember) : toMember(value);
     object[name] = expanded;
     const next = [expanded].flat().filter((item): item is Json => typeof item === "object" && item !== null);
     expandAt(world, next, rest, path);
   }
 }
 
-function toExpanded(world: World, value: unknown): unknown {
-  if (typeof value === "object" && value !== null) return toJson(value);
+/** Returns a member, or what has its id. One that is shown already is JSON. */
+function toExpanded(world: World, value: unknown, isShown: boolean): unknown {
+  if (typeof value === "object" && value !== null) return isShown ? value : toJson(value);
   if (typeof value !== "string") return value;
   const found = findObject(world.state, value);
   return found ? toJson(found) : value;

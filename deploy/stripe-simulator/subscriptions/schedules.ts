@@ -16,7 +16,7 @@ type Phase = Stripe.SubscriptionSchedule.Phase;
 const behavior = oneOf("always_invoice", "create_prorations", "none");
 
 const UPDATE = object<Params>({
-  end_behavior: oneOf("release"),
+  end_behavior: oneOf("cancel", "release"),
   metadata: clearable(map),
   phases: list(
     object<Stripe.SubscriptionScheduleUpdateParams.Phase>(
@@ -72,8 +72,11 @@ export function scheduleRoutes(world: World): Route[] {
     route("POST", "/v1/subscription_schedules/:id", UPDATE, (params, id) =>
       updateSchedule(world, needActive(id!), params),
     ),
-    route("POST", "/v1/subscription_schedules/:id/release", object({}), (_, id) =>
-      release(world, needActive(id!)),
+    route(
+      "POST",
+      "/v1/subscription_schedules/:id/release",
+      object<Stripe.SubscriptionScheduleReleaseParams>({ preserve_cancel_date: flag }),
+      ({ preserve_cancel_date: isEndKept = false }, id) => release(world, needActive(id!), isEndKept),
     ),
   ];
 }
@@ -151,8 +154,9 @@ function createSchedule(world: World, subscription: Stripe.Subscription): Stripe
 function updateSchedule(
   world: World,
   schedule: Stripe.SubscriptionSchedule,
-  { phases, metadata }: Params,
+  { phases, metadata, end_behavior }: Params,
 ): Stripe.SubscriptionSchedule {
+  if (end_behavior !== undefined) schedule.end_behavior = end_behavior as "cancel" | "release";
   if (phases !== undefined) {
     const [first, ...next] = phases;
     const current = schedule.current_phase!;
@@ -168,7 +172,19 @@ function updateSchedule(
   }
   schedule.metadata = mergeMetadata(schedule.metadata, metadata);
   world.emit("subscription_schedule.updated", schedule);
+  const subscription = world.state.subscriptions.get(idOf(schedule.subscription ?? ""));
+  const end = schedule.end_behavior === "cancel" ? schedule.phases.at(-1)!.end_date : null;
+  if (subscription) setEnd(world, subscription, end);
   return schedule;
+}
+
+/** Sets when a subscription ends with its schedule. */
+function setEnd(world: World, subscription: Stripe.Subscription, at: number | null): void {
+  if (subscription.cancel_at === at) return;
+  subscription.cancel_at = at;
+  subscription.cancel_at_period_end = false;
+  subscription.canceled_at = at === null ? null : world.clock.now();
+  world.emit("customer.subscription.updated", subscription);
 }
 
 function endOf({ end_date, duration }: NonNullable<Params["phases"]>[number], start: number): number {
@@ -222,9 +238,14 @@ function toPhase(
   } satisfies Phase;
 }
 
-/** Ends a schedule; its subscription goes on as it is. */
-function release(world: World, schedule: Stripe.SubscriptionSchedule): Stripe.SubscriptionSchedule {
+/** Ends a schedule; its subscription goes on as it is, and without the end that the schedule set unless that is kept. */
+function release(
+  world: World,
+  schedule: Stripe.SubscriptionSchedule,
+  isEndKept = false,
+): Stripe.SubscriptionSchedule {
   const subscription = world.state.subscriptions.get(idOf(schedule.subscription ?? ""));
+  if (subscription && schedule.end_behavior === "cancel" && !isEndKept) setEnd(world, subscription, null);
   schedule.status = "released";
   schedule.released_at = world.clock.now();
   schedule.released_subscription = subscription?.id ?? null;

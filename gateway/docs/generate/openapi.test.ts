@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { expect, test } from "vitest";
 import { allRoutes } from "../../routing/routes.ts";
 import { openapi } from "./openapi.ts";
@@ -55,6 +56,19 @@ test("what can happen to any request stands at every operation of a route", () =
   ))
     for (const status of [400, 408, 417, 422, 429, 431, 500, 503])
       expect([operationId, responses]).toHaveProperty(`1.${status}`);
+});
+
+test("an error of an operation has one of the codes and reasons that the document lists there", () => {
+  const ajv = new Ajv2020({ strict: false }).addSchema(committed, "openapi");
+  const schema =
+    "/paths/~1accounts~1%7BaccountId%7D~1coupon/post/responses/422/content/application~1json/schema";
+  const validate = ajv.compile({ $ref: `openapi#${schema}` });
+  const refusal = (code: string, reason: string) => ({
+    error: { code, message: "", requestId: "req_1", details: [{ path: "code", reason, message: "" }] },
+  });
+  expect(validate(refusal("validation_failed", "expired"))).toBe(true);
+  expect(validate(refusal("validation_failed", "reserved_name"))).toBe(false);
+  expect(validate(refusal("not_found", "expired"))).toBe(false);
 });
 
 // Names of members whose words are a closed set wherever they stand.

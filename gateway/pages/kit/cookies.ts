@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import { parseToken } from "../../../services/kit/bearer-token.ts";
+import { parseToken } from "../../../services/kit/crypto/bearer-token.ts";
 
 /** As long as a request of an application is open. */
 const LOGIN_SECONDS = 600;

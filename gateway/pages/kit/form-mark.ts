@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { createMacs } from "../../../services/kit/mac.ts";
+import { createMacs } from "../../../services/kit/crypto/mac.ts";
 
 /** The names of the hidden fields that every form has. */
 export const MARK = "form_mark";

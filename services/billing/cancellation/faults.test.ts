@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { PaymentFailedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { PaymentFailedSchema, RefundChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { holdCommits } from "../../kit/testing/hold-commits.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { sample } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
@@ -118,6 +119,39 @@ test("what staff gave back while a refund waited is not given back again", async
   await eventually("it is refunded", async () => (await annual.step()) === "done");
   // Nine tenths of the $100 that were left.
   expect((await annual.refunds()).toSorted()).toEqual([10_000, 9_000]);
+});
+
+test("of two refunds the second is planned again: the first, of which the record was lost, stays as it was made", async () => {
+  const annual = await subscribed();
+  const { stripe } = billing.stripe;
+  await annual.owner.updateSubscription({ accountId: annual.accountId, tierId: "team" });
+  billing.stripe.clock.advance(20 * DAY);
+  const held = await holdCommits(billing, "update", "refunds", "new.credit_note_id is not null");
+  const canceled = annual.cancel();
+  await held.reached();
+  const [first] = await annual.notes();
+  const other = (await annual.invoices()).find(
+    ({ id, amount_paid }) => id !== first!.invoice && amount_paid > 0,
+  );
+  const { payments } = await stripe.invoices.retrieve(other!.id, { expand: ["payments"] });
+  await stripe.refunds.create({
+    payment_intent: payments!.data[0]!.payment.payment_intent as string,
+    amount: other!.amount_paid - 500,
+  });
+  await held.release("lost");
+  expect(await canceled).toMatchObject({ status: "canceled", refundUnderReview: true });
+  await eventually("it is refunded", async () => (await annual.step()) === "done");
+  const notes = await annual.notes();
+  expect(new Set(notes.map(({ invoice }) => invoice)).size).toBe(2);
+  expect(notes).toHaveLength(2);
+  const total = notes.reduce((sum, note) => sum + note.total, 0);
+  // Of the $5 that staff left, what is unused.
+  expect(total).toBeGreaterThan(first!.total);
+  expect(total).toBeLessThanOrEqual(first!.total + 500);
+  await eventually("what was refunded is reported", async () => {
+    const told = await billing.published(RefundChangedSchema, annual.accountId);
+    return told.at(-1)?.status === "refunded" && told.at(-1)!.amountCents === BigInt(total);
+  });
 });
 
 test("the last invoice that is declined stays open and is tried again, which owners are told, and the refund is made", async () => {

@@ -1,36 +1,16 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { holdCommits } from "../../kit/testing/hold-commits.ts";
 import { sample } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
-import { webhookScene } from "../webhook/testing.ts";
+import { atCommit, atRequest, killDuring, type Reach, serveAlone } from "../testing-kills.ts";
 import { DAY, type Subscriber, subscriber } from "./testing.ts";
 
-type Process = Awaited<ReturnType<TestBilling["process"]>>;
-type Kill = { name: string; reach: () => Promise<{ reached: Promise<unknown>; over: () => Promise<void> }> };
+type Kill = { name: string; reach: Reach };
 
 let billing: TestBilling;
-let service: Process;
+let service: Awaited<ReturnType<typeof serveAlone>>;
 /** An annual subscription for each kill, bought before. */
 const subscriptions: Subscriber[] = [];
-
-/** Right before a change is durable. */
-function atCommit(on: "insert" | "update", table: string, when: string): Kill["reach"] {
-  return async () => {
-    const held = await holdCommits(billing, on, table, when);
-    return { reached: held.reached(), over: () => held.release("lost") };
-  };
-}
-
-/** While the provider is asked, and does not answer. */
-function atRequest(method: string, path: string): Kill["reach"] {
-  return async () => {
-    const { faults } = billing.stripe;
-    faults.add({ kind: "timeout", method, path });
-    const reached = eventually("the provider is asked", async () => faults.pending().length === 0);
-    return { reached, over: async () => faults.clear() };
-  };
-}
 
 const KILLS: Kill[] = [
   { name: "while the provider is asked to end it", reach: atRequest("DELETE", "/v1/subscriptions/*") },
@@ -59,32 +39,15 @@ beforeAll(async () => {
   // Something that the last invoice charges.
   for (const { customer, id } of subscriptions)
     await stripe.invoiceItems.create({ customer, subscription: id, amount: 500, currency: "usd" });
-  await billing.stopOwn();
-  service = await billing.process();
-  // A customer whom a process was reading when it was killed is read again only when its lease is over.
-  await billing.stripe.webhooks.flush();
-  await webhookScene(billing).settled();
+  service = await serveAlone(billing);
 });
 afterAll(() => billing?.stop());
 
 /** Cancels in the service's process, kills that at a point, and starts it again. */
-async function cancelAndKill({ accountId }: Subscriber, reach: Kill["reach"]): Promise<void> {
-  // The provider's reports come when the service is back.
-  billing.deliverTo(undefined);
-  const { reached, over } = await reach();
-  const answer = billing.as(accountId, service.port).cancelSubscription({ accountId });
-  const failed = answer.then(
-    () => "answered",
-    () => "failed",
+const cancelAndKill = ({ accountId }: Subscriber, reach: Reach) =>
+  killDuring(billing, service, reach, () =>
+    billing.as(accountId, service.port).cancelSubscription({ accountId }),
   );
-  await reached;
-  await service.end("SIGKILL");
-  expect(await failed).toBe("failed");
-  await over();
-  await service.run();
-  billing.deliverTo(service.port);
-  await billing.stripe.webhooks.flush();
-}
 
 test("killed before the cancellation is recorded: nothing has happened, and it can be asked for again", async () => {
   const annual = subscriptions.pop()!;

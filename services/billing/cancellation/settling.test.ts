@@ -3,9 +3,15 @@ import { eventually } from "../../kit/testing/testing.ts";
 import { closePeriods, dueCents, runFor } from "../metering/testing.ts";
 import { setMembers } from "../seats/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
-import { DAY, type Subscriber, subscriber } from "./testing.ts";
+import {
+  cancelAsPreviewed,
+  DAY,
+  FAILS_LATER,
+  pass as passIn,
+  type Subscriber,
+  subscriber,
+} from "./testing.ts";
 
-const FAILS_LATER = "4000000000000341";
 const CREDIT = 1_000;
 
 let billing: TestBilling;
@@ -16,19 +22,8 @@ afterAll(() => billing?.stop());
 
 const advance = (seconds: number) => billing.stripe.clock.advance(seconds);
 
-/** Moves the clock to some minutes after the end of the present period of an item. */
-async function pass({ atStripe }: Subscriber, kind: "plan" | "compute", minutes: number): Promise<void> {
-  const item = (await atStripe()).items.data.find(({ price }) => price.metadata.kind === kind);
-  advance(item!.current_period_end + minutes * 60 - billing.stripe.clock.now());
-}
-
-/** Cancels, and checks that the answer is what the preview said. Returns it. */
-async function cancelAsPreviewed(subscriber: Subscriber) {
-  const { $typeName: _, asOf: __, ...preview } = await subscriber.preview();
-  const { $typeName: ___, asOf: ____, status: _____, ...answer } = await subscriber.cancel();
-  expect(answer).toEqual(preview);
-  return answer;
-}
+const pass = (one: Subscriber, kind: "plan" | "compute", minutes: number) =>
+  passIn(billing, one, kind, minutes);
 
 const amounts = (all: { kind: string; amountUsd: number }[]) =>
   all.map(({ kind, amountUsd }) => [kind, Math.round(amountUsd * 100)]);

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { expect } from "vitest";
 import { RefundChangedSchema, TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { type Choice, subscribe } from "../subscription/testing.ts";
@@ -60,3 +61,27 @@ export async function subscriber(
 }
 
 export type Subscriber = Awaited<ReturnType<typeof subscriber>>;
+
+/** A card that pays the first invoice, and fails at renewals. */
+export const FAILS_LATER = "4000000000000341";
+
+/** Moves the clock to some minutes after the end of the present period of a subscription's item. */
+export async function pass(
+  { stripe: { clock } }: TestBilling,
+  { atStripe }: Subscriber,
+  kind: "plan" | "compute",
+  minutes: number,
+): Promise<void> {
+  const item = (await atStripe()).items.data.find(({ price }) => price.metadata.kind === kind);
+  clock.advance(item!.current_period_end + minutes * 60 - clock.now());
+}
+
+/** Cancels, and checks that the answer is what the preview said, and that so much was refunded. Returns it. */
+export async function cancelAsPreviewed(subscriber: Subscriber) {
+  const { $typeName: _, asOf: __, ...preview } = await subscriber.preview();
+  const { $typeName: ___, asOf: ____, status: _____, ...answer } = await subscriber.cancel();
+  expect(answer).toEqual(preview);
+  const refunded = (await subscriber.refunds()).reduce((sum, amount) => sum + amount, 0);
+  expect(refunded).toBe(Math.round((answer.refund?.amountUsd ?? 0) * 100));
+  return answer;
+}

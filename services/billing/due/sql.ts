@@ -163,8 +163,9 @@ export function markCustomer(db: Db, customerId: string): Promise<number> {
   return execute(db, "due_customer_mark", text, [customerId]);
 }
 
-/** Marks a payment as due. */
-export function markPayment(db: Db, paymentId: string): Promise<number> {
-  const text = `insert into due_payments (payment_id) values ($1) ${markAgain("payment")}`;
-  return execute(db, "due_payment_mark", text, [paymentId]);
+/** Marks payments as due. */
+export function markPayments(db: Db, paymentIds: string[]): Promise<number> {
+  const text = `insert into due_payments (payment_id)
+    select distinct id from unnest($1::text[]) id order by id ${markAgain("payment")}`;
+  return execute(db, "due_payments_mark", text, [paymentIds]);
 }

@@ -45,6 +45,8 @@ export type PaidInvoice = {
   cashCents: number;
   /** Its payments that are disputed, and of which the bank has not decided. */
   disputedPayments: string[];
+  /** The credit note by which the end of its subscription gave back a part of it: the amounts are those before. */
+  refundNote?: string;
 };
 
 /** The most that the provider lists at a time, and the most that is read. */
@@ -71,7 +73,13 @@ export type InvoiceRecord = {
 /** What the prices of a subscription's items, and of its former items, cost for a term, by id. */
 export type UnitCents = ReadonlyMap<string, number>;
 
-/** Reads what was paid for plan and members by an annual subscription's invoices, in its current year. */
+/** Names the subscription whose end a credit note follows from. */
+export const FOLLOWS_END = "cancellation";
+
+/**
+ * Reads what was paid for plan and members by an annual subscription's invoices, in its current year. What its end gave
+ * back of them counts as paid, so that what is to be given back in all is the same however much of it is.
+ */
 export async function readPaidInvoices(
   stripe: Stripe,
   { id, items }: Pick<Stripe.Subscription, "id" | "items">,
@@ -95,8 +103,24 @@ export async function readPaidInvoices(
   const unsettled = records.filter((record) => !isSettled(record, id));
   const unitCents = await readUnitCents(stripe, items.data, unsettled);
   return unsettled
-    .map((record) => toPaidInvoice(record, computeItems, unitCents))
+    .map((record) => {
+      const note = record.notes.find((one) => isOfEnd(one, id));
+      const paid = toPaidInvoice(withoutNote(record, note), computeItems, unitCents);
+      return { ...paid, ...(note && { refundNote: note.id }) };
+    })
     .filter(({ lines }) => lines.length > 0);
+}
+
+/** Whether a credit note gives back what the end of a subscription left unused. */
+export const isOfEnd = ({ metadata, status }: Stripe.CreditNote, subscription: string) =>
+  metadata?.[FOLLOWS_END] === subscription && status !== "void";
+
+/** Returns what is known of an invoice as it was before a credit note. */
+function withoutNote(record: InvoiceRecord, note: Stripe.CreditNote | undefined): InvoiceRecord {
+  if (!note) return record;
+  const cash = sum(note.refunds.map(({ amount_refunded }) => amount_refunded));
+  const notes = record.notes.filter((one) => one !== note);
+  return { ...record, notes, refundedCents: record.refundedCents - cash };
 }
 
 const isPlan = ({ price }: Stripe.SubscriptionItem) => price.metadata.kind === "plan";

@@ -60,35 +60,45 @@ export async function findRecordedInvoices(db: Db, ids: string[]): Promise<Map<s
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** Records an invoice as the provider reports it. */
-export function putInvoice(db: Db, accountId: string, row: MirroredInvoice): Promise<number> {
+/** Records invoices as the provider reports them; what is recorded so already is not written again. */
+export function putInvoices(db: Db, accountId: string, rows: MirroredInvoice[]): Promise<number> {
+  const column = <T>(of: (row: MirroredInvoice) => T) => rows.map(of);
   return execute(
     db,
-    "invoice_put",
-    `insert into invoices (id, account_id, subscription_id, kind, status, period_start, period_end, total_cents,
+    "invoices_put",
+    `insert into invoices as i (account_id, id, subscription_id, kind, status, period_start, period_end, total_cents,
        pdf_url, hosted_url, created_at, next_attempt, attempts, action_required, number, tax_cents, pays_plan)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
-     on conflict (id) do update set kind = $4, status = $5, period_start = $6, period_end = $7, total_cents = $8,
-       pdf_url = $9, hosted_url = $10, next_attempt = $12, attempts = $13, action_required = $14,
-       number = $15, tax_cents = $16, pays_plan = $17`,
+     select $1, * from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
+       $8::bigint[], $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $14::boolean[],
+       $15::text[], $16::bigint[], $17::boolean[])
+     on conflict (id) do update set kind = excluded.kind, status = excluded.status,
+       period_start = excluded.period_start, period_end = excluded.period_end, total_cents = excluded.total_cents,
+       pdf_url = excluded.pdf_url, hosted_url = excluded.hosted_url, next_attempt = excluded.next_attempt,
+       attempts = excluded.attempts, action_required = excluded.action_required, number = excluded.number,
+       tax_cents = excluded.tax_cents, pays_plan = excluded.pays_plan
+     where (i.kind, i.status, i.period_start, i.period_end, i.total_cents, i.pdf_url, i.hosted_url, i.next_attempt,
+         i.attempts, i.action_required, i.number, i.tax_cents, i.pays_plan)
+       is distinct from (excluded.kind, excluded.status, excluded.period_start, excluded.period_end,
+         excluded.total_cents, excluded.pdf_url, excluded.hosted_url, excluded.next_attempt, excluded.attempts,
+         excluded.action_required, excluded.number, excluded.tax_cents, excluded.pays_plan)`,
     [
-      row.id,
       accountId,
-      row.subscriptionId ?? null,
-      row.kind,
-      row.status,
-      row.periodStart,
-      row.periodEnd,
-      row.totalCents,
-      row.pdfUrl ?? null,
-      row.hostedUrl ?? null,
-      row.created,
-      row.nextAttempt ?? null,
-      row.attempts,
-      row.actionRequired,
-      row.number ?? null,
-      row.taxCents,
-      row.paysPlan,
+      column((row) => row.id),
+      column((row) => row.subscriptionId ?? null),
+      column((row) => row.kind),
+      column((row) => row.status),
+      column((row) => row.periodStart),
+      column((row) => row.periodEnd),
+      column((row) => row.totalCents),
+      column((row) => row.pdfUrl ?? null),
+      column((row) => row.hostedUrl ?? null),
+      column((row) => row.created),
+      column((row) => row.nextAttempt ?? null),
+      column((row) => row.attempts),
+      column((row) => row.actionRequired),
+      column((row) => row.number ?? null),
+      column((row) => row.taxCents),
+      column((row) => row.paysPlan),
     ],
   );
 }

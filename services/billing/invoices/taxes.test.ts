@@ -2,13 +2,19 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { InvoiceMirroredSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { DAY, type Subscriber, subscriber } from "../cancellation/testing.ts";
+import {
+  cancelAsPreviewed,
+  DAY,
+  FAILS_LATER,
+  pass as passIn,
+  type Subscriber,
+  subscriber,
+} from "../cancellation/testing.ts";
 import { makePromo } from "../coupons/testing.ts";
 import { closePeriods, dueCents, runFor } from "../metering/testing.ts";
 import { setMembers } from "../seats/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 
-const FAILS_LATER = "4000000000000341";
 const CREDIT = 1_000;
 /** In Germany, on an amount in cents. */
 const withTax = (cents: number) => cents + Math.round(cents * 0.19);
@@ -28,21 +34,8 @@ afterAll(() => billing?.stop());
 const advance = (seconds: number) => billing.stripe.clock.advance(seconds);
 const cents = (usd: number | undefined) => Math.round((usd ?? 0) * 100);
 
-/** Moves the clock to some minutes after the end of the present period of an item. */
-async function pass({ atStripe }: Subscriber, kind: "plan" | "compute", minutes: number): Promise<void> {
-  const item = (await atStripe()).items.data.find(({ price }) => price.metadata.kind === kind);
-  advance(item!.current_period_end + minutes * 60 - billing.stripe.clock.now());
-}
-
-/** Cancels, and checks that the answer is what the preview said, and that so much was refunded. Returns it. */
-async function cancelAsPreviewed(subscriber: Subscriber) {
-  const { $typeName: _, asOf: __, ...preview } = await subscriber.preview();
-  const { $typeName: ___, asOf: ____, status: _____, ...answer } = await subscriber.cancel();
-  expect(answer).toEqual(preview);
-  const refunded = (await subscriber.refunds()).reduce((sum, amount) => sum + amount, 0);
-  expect(refunded).toBe(cents(answer.refund?.amountUsd));
-  return answer;
-}
+const pass = (one: Subscriber, kind: "plan" | "compute", minutes: number) =>
+  passIn(billing, one, kind, minutes);
 
 test("tax is added by the country that the payer gives, and returned in proportion", async () => {
   const accountId = billing.account();
@@ -72,6 +65,21 @@ test("tax is added by the country that the payer gives, and returned in proporti
     238,
     238,
   ]);
+});
+
+test("the renewal that a change of the plan announces is with tax, and then charged", async () => {
+  const monthly = await subscriber(billing, { cadence: "monthly", members: 5, country: "DE" });
+  const { accountId, owner } = monthly;
+  const preview = (tierId: string) => owner.previewSubscriptionChange({ accountId, tierId });
+  expect((await preview("pro")).renewalUsd).toBe(withTax(4_000) / 100);
+  const { renewalUsd } = await preview("team");
+  expect(renewalUsd).toBe(withTax(10_000) / 100);
+  await owner.updateSubscription({ accountId, tierId: "team" });
+  await pass(monthly, "plan", 61);
+  await eventually(
+    "it is paid",
+    async () => (await monthly.invoices())[0]?.amount_paid === cents(renewalUsd),
+  );
 });
 
 test("a payer elsewhere pays no tax", async () => {

@@ -45,17 +45,24 @@ export async function listStarts(db: Db, subscriptionIds: string[]): Promise<Map
   return new Map(rows.map(({ subscriptionId, starts }) => [subscriptionId, starts]));
 }
 
-/** Records what an invoice asks for a period, once. */
-export function putInvoiced(
-  db: Db,
-  { subscriptionId, start, invoiceId, cents, taxCents }: InvoicedPeriod,
-): Promise<number> {
+/** Records what invoices ask for periods, of each once: the first that is named. */
+export function putInvoiced(db: Db, invoiced: InvoicedPeriod[]): Promise<number> {
   return execute(
     db,
-    "metered_period_invoiced",
-    `update metered_periods set invoice_id = $3, invoiced_cents = $4, tax_cents = $5
-     where subscription_id = $1 and started_at = to_timestamp($2) and invoice_id is null`,
-    [subscriptionId, start, invoiceId, cents, taxCents],
+    "metered_periods_invoiced",
+    `update metered_periods p set invoice_id = i.invoice_id, invoiced_cents = i.cents, tax_cents = i.tax
+     from (select distinct on (subscription_id, start) *
+       from unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[])
+         with ordinality as i (subscription_id, start, invoice_id, cents, tax, position)
+       order by subscription_id, start, position) i
+     where p.subscription_id = i.subscription_id and p.started_at = to_timestamp(i.start) and p.invoice_id is null`,
+    [
+      invoiced.map(({ subscriptionId }) => subscriptionId),
+      invoiced.map(({ start }) => start),
+      invoiced.map(({ invoiceId }) => invoiceId),
+      invoiced.map(({ cents }) => cents),
+      invoiced.map(({ taxCents }) => taxCents),
+    ],
   );
 }
 

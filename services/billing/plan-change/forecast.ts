@@ -6,6 +6,7 @@ import type { Db } from "../../kit/postgres/db.ts";
 import type { ConfigOf } from "../../kit/process/config.ts";
 import { chargeOf } from "../invoices/charge.ts";
 import { invoiceLines } from "../invoices/invoice-lines.ts";
+import { exclusiveTax, priceOf } from "../invoices/subscribed-lines.ts";
 import { creditCents } from "../pricing/compute.ts";
 import { PLANS, termCents } from "../pricing/plans.ts";
 import type { PriceId } from "../pricing/price-ids.ts";
@@ -45,6 +46,7 @@ export async function forecastChange(deps: Deps, planned: Planned) {
   const charged = kind === "upgrade" ? await readCharge(deps, planned) : NOTHING;
   const { monthlyCents, seatCents } = PLANS[to.tier];
   const renewal = termCents(monthlyCents, to.cadence) + seats * termCents(seatCents, to.cadence);
+  const renewalTax = subscription.automatic_tax.enabled ? await readRenewalTax(deps, planned) : 0;
   return {
     effect,
     tierId: to.tier,
@@ -53,29 +55,42 @@ export async function forecastChange(deps: Deps, planned: Planned) {
     asOf: time(at),
     ...charged,
     renewsAt: time(end),
-    renewalUsd: usd(renewal),
+    renewalUsd: usd(renewal + renewalTax),
     additionalMembers: seats,
     creditUsd: usd(creditCents(to.tier)),
     ...(await impactOf(deps, accountId, current, to)),
   };
 }
 
+const customerOf = ({ customer }: Stripe.Subscription) =>
+  typeof customer === "string" ? customer : customer.id;
 const isSame = (a: Choice, b: Choice) => a.tier === b.tier && a.cadence === b.cadence;
 
 const NOTHING = { lines: [], discountUsd: 0, taxUsd: 0, balanceUsd: 0, totalUsd: 0 };
 
+/** Returns the tax of a renewal: what the provider would add to the first payment of the same plan and members. */
+async function readRenewalTax({ provider, priceId }: Deps, { subscription, to, seats }: Planned) {
+  const items = (await upgradedItems(priceId, subscription, { ...to, seats }))
+    .filter(({ quantity }) => quantity > 0)
+    .map(({ price, quantity }) => ({ price, quantity }));
+  const prices = items.map(({ price }) => price);
+  const customer = customerOf(subscription);
+  const first = { customer, subscription_details: { items }, automatic_tax: { enabled: true } };
+  const { lines } = await provider.ask((stripe) => stripe.invoices.createPreview(first));
+  const bought = lines.data.filter((line) => prices.includes(priceOf(line) ?? ""));
+  return bought.reduce((sum, { taxes }) => sum + exclusiveTax(taxes), 0);
+}
+
 /** Returns what the provider would charge for a larger plan. */
 async function readCharge({ provider, priceId }: Deps, { subscription, to, seats, at }: Planned) {
   const items = await upgradedItems(priceId, subscription, { ...to, seats });
-  const customerId =
-    typeof subscription.customer === "string" ? subscription.customer : subscription.customer.id;
   const [invoice, customer] = await provider.ask((stripe) =>
     Promise.all([
       stripe.invoices.createPreview({
         subscription: subscription.id,
         subscription_details: { items, proration_behavior: "always_invoice", proration_date: at },
       }),
-      stripe.customers.retrieve(customerId),
+      stripe.customers.retrieve(customerOf(subscription)),
     ]),
   );
   const { total, subtotal } = invoice;

@@ -64,9 +64,7 @@ export function createMakeChange({ pool, provider, priceId }: Deps): MakeChange 
       case "keep":
         return provider.ask((stripe) => releaseSchedule(stripe, subscription));
       case "resume":
-        await provider.ask((stripe) =>
-          stripe.subscriptions.update(subscription.id, { cancel_at_period_end: false }),
-        );
+        await provider.ask((stripe) => goOn(stripe, subscription));
     }
   }
 
@@ -120,6 +118,16 @@ const ACTIONS: Record<PlanChange["kind"], string> = {
   keep: "subscription.undo_change",
   resume: "subscription.undo_cancel",
 };
+
+/** Undoes whatever ends a subscription: a cancellation, the end of a schedule, or a date that staff set. */
+async function goOn(stripe: Stripe, subscription: Stripe.Subscription): Promise<void> {
+  const { id } = subscription;
+  // Without its schedule, an end that the schedule had set is gone.
+  await releaseSchedule(stripe, subscription);
+  const { cancel_at_period_end: isSet, cancel_at: at } = await stripe.subscriptions.retrieve(id);
+  if (isSet) await stripe.subscriptions.update(id, { cancel_at_period_end: false });
+  else if (at !== null) await stripe.subscriptions.update(id, { cancel_at: "" });
+}
 
 /** Whether the provider has made a change. */
 function isMade({ id, kind, tier, cadence, seats }: PlanChange, subscription: Stripe.Subscription): boolean {

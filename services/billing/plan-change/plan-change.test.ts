@@ -72,6 +72,9 @@ test("a larger plan begins at once, and charges to the cent what the preview say
   expect(await reported()).toEqual(["plan_changed"]);
   expect(await one.tiers()).toEqual(["pro", "team"]);
   await eventually("it is audited", async () => (await audited()).includes("subscription.change"));
+  // Who requested it, and from which address, is only in the audit record.
+  const kept = "select requested_by from plan_changes where account_id = $1";
+  expect((await billing.pool.query(kept, [one.accountId])).rows).toEqual([{ requested_by: null }]);
   // The same again changes and charges nothing.
   expect(await change({ tierId: "team" })).toMatchObject({ effect: "none", totalUsd: 0 });
   expect(await one.invoices()).toHaveLength(2);
@@ -154,6 +157,38 @@ test("a cancellation is undone until it has ended, and a pending change ends wit
   await renew(one);
   await one.isFree();
   expect(await refused(change({ cancelAtPeriodEnd: false }))).toBe("404 subscription_not_found");
+});
+
+test("the undo of a cancellation also clears a date that staff set at the provider", async () => {
+  const one = await subscriber(billing, { cadence: "monthly" });
+  const { change, read } = changes(one);
+  const at = billing.stripe.clock.now() + 90 * DAY;
+  await billing.stripe.stripe.subscriptions.update(one.id, { cancel_at: at });
+  await eventually("it is shown as canceled", async () => (await read()).cancelAtPeriodEnd);
+  expect(await change({ cancelAtPeriodEnd: false })).toMatchObject({ effect: "now" });
+  expect(await read()).toMatchObject({ cancelAtPeriodEnd: false, status: "active" });
+  expect((await one.atStripe()).cancel_at).toBe(null);
+});
+
+test("a cancellation of which any request fails leaves the pending change, or cancels", async () => {
+  const requests = ["", "/release"].map((path) => `/v1/subscription_schedules/*${path}`);
+  for (const path of [...requests, "/v1/subscriptions/*"]) {
+    const one = await subscriber(billing, { tierId: "team", cadence: "monthly" });
+    const { change, read } = changes(one);
+    await change({ tierId: "pro" });
+    billing.stripe.faults.add({ kind: "refuse", method: "POST", path, times: 9 });
+    await one.cancel().catch(() => {});
+    billing.stripe.faults.clear();
+    await billing.stripe.webhooks.flush();
+    await eventually("either is shown", async () => {
+      const { pendingChange, cancelAtPeriodEnd } = await read();
+      return (pendingChange !== undefined) !== cancelAtPeriodEnd;
+    });
+    await one.cancel().catch(() => {});
+    expect(await change({ cancelAtPeriodEnd: false })).toMatchObject({ effect: "now", renewalUsd: 100 });
+    const { schedule, cancel_at: end } = await one.atStripe();
+    expect([schedule, end]).toEqual([null, null]);
+  }
 });
 
 test("a year on a larger plan is refunded from its own start; what was left of the smaller one paid for it", async () => {

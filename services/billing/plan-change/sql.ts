@@ -62,14 +62,35 @@ export function findOpenChange(db: Db, subscriptionId: string): Promise<PlanChan
   );
 }
 
-/** Moves a change to a step, unless it is at its end. Returns 0 then. */
+/**
+ * Moves a change to a step, unless it is at its end. Returns 0 then. At its end the audit record says who requested it, and
+ * from where; the change no longer does.
+ */
 export function movePlanChange(db: Db, id: string, step: PlanChangeStep): Promise<number> {
   return execute(
     db,
     "plan_change_move",
-    "update plan_changes set step = $2 where id = $1 and step in ('asked', 'uncertain')",
+    `update plan_changes set step = $2, requested_by = case when $2 = 'uncertain' then requested_by end
+     where id = $1 and step in ('asked', 'uncertain')`,
     [id, step],
   );
+}
+
+/** Returns the number of changes deleted that came to their end more than so many days ago; at most `limit`. */
+export function deletePlanChanges(db: Db, days: number, limit: number): Promise<number> {
+  return execute(
+    db,
+    "plan_changes_delete",
+    `delete from plan_changes where id in (select id from plan_changes
+       where step in ('done', 'refused') and asked_at < now() - make_interval(days => $1) limit $2)`,
+    [days, limit],
+  );
+}
+
+/** Deletes the changes of an account that came to their end; the worker gives up another one. */
+export function deletePlanChangesOf(db: Db, accountId: string): Promise<number> {
+  const text = "delete from plan_changes where account_id = $1 and step in ('done', 'refused')";
+  return execute(db, "plan_changes_of_delete", text, [accountId]);
 }
 
 /**

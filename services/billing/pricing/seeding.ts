@@ -1,7 +1,7 @@
+import { retry } from "../../kit/concurrency/retry.ts";
 import { causeOf } from "../../kit/failures.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Running } from "../../kit/process/process.ts";
-import { retry } from "../../kit/retry.ts";
 import type { Provider } from "../stripe/provider.ts";
 import { KeyRefused, seed } from "./seed.ts";
 

@@ -1,5 +1,6 @@
 import type Stripe from "stripe";
 import type { Pool } from "../../kit/postgres/db.ts";
+import { FOLLOWS_END, isOfEnd } from "../invoices/paid-invoices.ts";
 import { toNoteLines } from "../invoices/taxes.ts";
 import { makeOnce } from "../stripe/make-once.ts";
 import type { Provider } from "../stripe/provider.ts";
@@ -14,7 +15,7 @@ type Deps = { pool: Pool; provider: Provider };
 export async function issueRefund(deps: Deps, subscriptionId: string, refund: Refund): Promise<string> {
   const { invoiceId: invoice } = refund;
   const { data } = await deps.provider.ask((stripe) => stripe.creditNotes.list({ invoice, limit: 100 }));
-  const made = data.find((note) => note.metadata?.cancellation === subscriptionId && note.status !== "void");
+  const made = data.find((note) => isOfEnd(note, subscriptionId));
   if (made) return made.id;
   const note = toCreditNote(subscriptionId, refund);
   const { id } = await makeOnce(
@@ -35,6 +36,6 @@ function toCreditNote(cancellation: string, refund: Refund): Stripe.CreditNoteCr
     ...(creditCents > 0 && { credit_amount: creditCents }),
     reason: "order_change",
     email_type: "none",
-    metadata: { cancellation },
+    metadata: { [FOLLOWS_END]: cancellation },
   };
 }

@@ -28,15 +28,7 @@ export async function putSchedule(
   const seatPrice = await priceId(lookupKey("seat", tier, cadence, version));
   const compute = subscription.items.data.filter(({ price }) => price.metadata.kind === "compute");
   const schedule = await readOrCreate({ pool, provider }, subscription, name);
-  const discounts = subscription.discounts.map((discount) => ({
-    discount: typeof discount === "string" ? discount : discount.id,
-  }));
-  const unchanging = {
-    ...(discounts.length > 0 && { discounts }),
-    // A phase that does not say so may be without tax.
-    automatic_tax: { enabled: subscription.automatic_tax.enabled },
-    proration_behavior: "none" as const,
-  };
+  const same = unchanging(subscription);
   const items = [
     { price: planPrice, quantity: 1 },
     ...(seats > 0 ? [{ price: seatPrice, quantity: seats }] : []),
@@ -51,16 +43,13 @@ export async function putSchedule(
       metadata: { tierId: tier, cadence, seats: String(seats), renewalCents: String(renewalCents) },
       phases: [
         {
-          ...unchanging,
+          ...same,
           start_date: schedule.current_phase?.start_date ?? plan.current_period_start,
           end_date: plan.current_period_end,
-          items: subscription.items.data.map(({ price, quantity }) => ({
-            price: price.id,
-            ...(quantity !== undefined && { quantity }),
-          })),
+          items: currentItems(subscription),
         },
         {
-          ...unchanging,
+          ...same,
           items,
           duration: { interval: cadence === "annual" ? "year" : "month", interval_count: 1 },
         },
@@ -94,6 +83,51 @@ export async function releaseSchedule(stripe: Stripe, { schedule }: Stripe.Subsc
     if (found.status === "active" || found.status === "not_started") throw error;
   }
 }
+
+/**
+ * Has a subscription with a schedule end with its paid period: the schedule's next phase is dropped and the end is set in
+ * one request, so that one or the other holds whatever is interrupted. Then the schedule is released, and the end stays.
+ * Done again, it changes nothing.
+ */
+export async function endWithSchedule(
+  stripe: Stripe,
+  schedule: Stripe.SubscriptionSchedule,
+  subscription: Stripe.Subscription,
+): Promise<void> {
+  if (schedule.status !== "active" || !schedule.current_phase) return;
+  await stripe.subscriptionSchedules.update(schedule.id, {
+    end_behavior: "cancel",
+    proration_behavior: "none",
+    phases: [
+      {
+        ...unchanging(subscription),
+        start_date: schedule.current_phase.start_date,
+        end_date: planItemOf(subscription).current_period_end,
+        items: currentItems(subscription),
+      },
+    ],
+  });
+  await stripe.subscriptionSchedules.release(
+    schedule.id,
+    { preserve_cancel_date: true },
+    { maxNetworkRetries: 0 },
+  );
+}
+
+/** Returns what no phase changes of a subscription. */
+function unchanging({ discounts, automatic_tax }: Stripe.Subscription) {
+  return {
+    ...(discounts.length > 0 && {
+      discounts: discounts.map((one) => ({ discount: typeof one === "string" ? one : one.id })),
+    }),
+    // A phase that does not say so may be without tax.
+    automatic_tax: { enabled: automatic_tax.enabled },
+    proration_behavior: "none" as const,
+  };
+}
+
+const currentItems = ({ items }: Stripe.Subscription) =>
+  items.data.map(({ price, quantity }) => ({ price: price.id, ...(quantity !== undefined && { quantity }) }));
 
 /** Returns the item of a subscription that bills the plan. */
 export function planItemOf({ items }: Pick<Stripe.Subscription, "items">): Stripe.SubscriptionItem {

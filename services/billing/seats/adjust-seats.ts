@@ -36,7 +36,7 @@ export function createAdjustSeats({ pool, provider, priceId, readMembers }: Deps
   async function adjust({ id, accountId, cadence }: SubscriptionRow, tier: PaidTier): Promise<boolean> {
     const { handle, count } = await readMembers(accountId);
     if (handle === "") return false;
-    const subscription = await provider.ask((stripe) => stripe.subscriptions.retrieve(id));
+    const subscription = await read(id);
     const item = itemOf(subscription, "seat");
     const current = item?.quantity ?? 0;
     const plan = itemOf(subscription, "plan")!;
@@ -53,20 +53,28 @@ export function createAdjustSeats({ pool, provider, priceId, readMembers }: Deps
           ? stripe.subscriptionItems.update(item.id, step)
           : stripe.subscriptionItems.create({ subscription: id, price, ...step }),
       );
-    return (await adjustPending(id, count)) || steps.length > 0;
+    return (await adjustPending(subscription, count, steps.length > 0)) || steps.length > 0;
+  }
+
+  function read(id: string): Promise<Stripe.Subscription> {
+    return provider.ask((stripe) => stripe.subscriptions.retrieve(id, { expand: ["schedule"] }));
   }
 
   /** A change that is pending bills the members that its plan does not include. */
-  async function adjustPending(id: string, count: number): Promise<boolean> {
-    const subscription = await provider.ask((stripe) =>
-      stripe.subscriptions.retrieve(id, { expand: ["schedule"] }),
-    );
+  async function adjustPending(
+    subscription: Stripe.Subscription,
+    count: number,
+    isChanged: boolean,
+  ): Promise<boolean> {
+    const { id } = subscription;
     const pending = pendingOf(subscription.schedule);
     if (!pending || !isPaidTier(pending.tier)) return false;
     const { tier, cadence } = pending;
     const seats = extraSeats(tier, count);
     if (seats === pending.seats) return false;
-    await putSchedule({ pool, provider, priceId }, subscription, { tier, cadence, seats }, id);
+    // The phase that runs bills the members of now.
+    const current = isChanged ? await read(id) : subscription;
+    await putSchedule({ pool, provider, priceId }, current, { tier, cadence, seats }, id);
     return true;
   }
 }

@@ -28,6 +28,7 @@ const WRITE: Record<string, Ask> = {
   Customers: (stripe) => stripe.customers.update(NONE, {}),
   "Checkout Sessions": (stripe) => stripe.checkout.sessions.expire(NONE),
   Subscriptions: (stripe) => stripe.subscriptions.update(NONE, {}),
+  "Subscription schedules": (stripe) => stripe.subscriptionSchedules.release(NONE),
   Invoices: (stripe) => stripe.invoices.update(NONE, {}),
   "Credit notes": (stripe) => stripe.creditNotes.create({ invoice: NONE, amount: 1 }),
   Refunds: (stripe) => stripe.refunds.create({ payment_intent: NONE }),

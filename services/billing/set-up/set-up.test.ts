@@ -60,6 +60,7 @@ test("each thing that is wrong is named, with what to do", async () => {
   const { stripe } = billing.stripe;
   billing.stripe.faults.add({ kind: "forbid", method: "POST", path: "/v1/coupons/*" });
   billing.stripe.faults.add({ kind: "forbid", method: "GET", path: "/v1/events" });
+  billing.stripe.faults.add({ kind: "forbid", method: "POST", path: "/v1/subscription_schedules/*/release" });
   const coupon = await stripe.coupons.create({ percent_off: 10, duration: "once" });
   const open = await stripe.promotionCodes.create({
     promotion: { type: "coupon", coupon: coupon.id },
@@ -73,6 +74,7 @@ test("each thing that is wrong is named, with what to do", async () => {
   const wrong = said.split("\n").filter((line) => line.startsWith("WRONG"));
   expect(wrong).toEqual([
     "WRONG  The key lacks a right: Events: read.",
+    "WRONG  The key lacks a right: Subscription schedules: write.",
     "WRONG  The key lacks a right: Coupons: write.",
     "WRONG  The price plan_pro_annual_2026-11 is archived.",
     expect.stringContaining("WRONG  The promo code ANYTHING would also discount compute"),

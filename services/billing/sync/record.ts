@@ -5,7 +5,7 @@ import { requestCancellation } from "../cancellation/sql.ts";
 import { dropAppliedCoupon } from "../coupons/applied-coupon.ts";
 import { putRedemptions } from "../coupons/sql.ts";
 import { putSeatCheck } from "../due/seat-checks-sql.ts";
-import { findRecordedInvoices, putInvoice } from "../invoices/sql.ts";
+import { findRecordedInvoices, putInvoices } from "../invoices/sql.ts";
 import { recordPeriods } from "../metering/periods.ts";
 import { listStarts, putInvoiced } from "../metering/sql.ts";
 import { findRecordedSubscriptions, putSubscription, setReminded } from "../subscription/sql.ts";
@@ -33,8 +33,8 @@ export async function record(tx: Tx, accountId: string, changes: Changes): Promi
   }
   for (const reminders of changes.reminders) await setReminded(tx, reminders.subscriptionId, reminders);
   await recordPeriods(tx, changes.periods);
-  for (const invoice of changes.invoices) await putInvoice(tx, accountId, invoice);
-  for (const period of changes.invoiced) await putInvoiced(tx, period);
+  await putInvoices(tx, accountId, changes.invoices);
+  await putInvoiced(tx, changes.invoiced);
   await putRedemptions(tx, accountId, changes.redemptions);
   for (const subscriptionId of changes.duplicates)
     await requestCancellation(tx, { subscriptionId, accountId, kind: "duplicate" });

@@ -3,7 +3,7 @@ import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Loop } from "../../kit/tasks/loop.ts";
 import { type Next, startTask } from "../../kit/tasks/task.ts";
-import { type Due, type DueKind, finishDue, markPayment, renewDue, retryDue, takeDue } from "../due/sql.ts";
+import { type Due, type DueKind, finishDue, markPayments, renewDue, retryDue, takeDue } from "../due/sql.ts";
 import type { SyncPayment } from "../sync/payment-sync.ts";
 import type { Sync, SyncOutcome } from "../sync/sync.ts";
 import { READ_CUSTOMERS, RENEW_LEASES } from "../tasks.ts";
@@ -55,7 +55,7 @@ export function startInbox({ pool, sync, syncPayment, log }: Deps): Loop {
     if (kind === "payment") return syncPayment(id);
     if (!id.startsWith("pi_")) return sync(id);
     // The version before migration 9 marks payments as customers. Remove this with the next contract.
-    await markPayment(pool, id);
+    await markPayments(pool, [id]);
   }
 
   /** Takes as many payments and customers as may be read besides those that are. */

@@ -155,7 +155,12 @@ test("after more than 30 days without a pass all customers are read", async () =
   await Promise.all(replicas.map((replica) => replica.stop()));
 });
 
-test("events are kept for 30 days", async () => {
+test("events, and changes of plans that were made, are kept for 30 days", async () => {
+  await billing.pool.query(
+    `insert into plan_changes (id, account_id, subscription_id, kind, tier, cadence, seats, charged_from, step, asked_at, next_at)
+     select 'pch_' || days, 'acc_1', 'sub_1', 'keep', 'pro', 'monthly', 0, now(), 'done', now() - make_interval(days => days), now()
+     from unnest(array[29, 31]) days`,
+  );
   await billing.pool.query(
     `insert into stripe_events (id, type, created, received_at)
      select 'evt_old_' || n, 'test', now(), now() - make_interval(days => case when n <= 1500 then 31 else 29 end)
@@ -168,4 +173,5 @@ test("events are kept for 30 days", async () => {
   await replica.stop();
   const { rows } = await billing.pool.query("select id from stripe_events where id like 'evt_old_%'");
   expect(rows).toEqual([{ id: "evt_old_1501" }]);
+  expect((await billing.pool.query("select id from plan_changes")).rows).toEqual([{ id: "pch_29" }]);
 });

@@ -4,6 +4,7 @@ import type { Pool } from "../../kit/postgres/db.ts";
 import { startTask } from "../../kit/tasks/task.ts";
 import { markDisputed } from "../disputes/sql.ts";
 import * as due from "../due/sql.ts";
+import { deletePlanChanges } from "../plan-change/sql.ts";
 import { readDisputedPayments } from "../stripe/disputes.ts";
 import { isOthers } from "../stripe/installation.ts";
 import type { Provider } from "../stripe/provider.ts";
@@ -55,6 +56,7 @@ export async function reconcile(deps: Deps, signal: AbortSignal): Promise<void> 
     await markDisputed(deps.pool);
     await markNewDisputes(deps, now);
     while (!signal.aborted && (await due.deleteEvents(deps.pool, KEPT_DAYS, BATCH)) === BATCH);
+    while (!signal.aborted && (await deletePlanChanges(deps.pool, KEPT_DAYS, BATCH)) === BATCH);
   });
 }
 
@@ -81,7 +83,7 @@ async function pass({ pool, now }: Deps, name: sql.Reconciliation, next: number,
 async function markNewDisputes({ pool, provider }: Deps, now: number): Promise<void> {
   const since = Math.floor((now - DISPUTES_DAYS * DAY) / SECOND);
   const payments = await provider.ask((stripe) => readDisputedPayments(stripe, since));
-  for (const payment of new Set(payments)) await due.markPayment(pool, payment);
+  await due.markPayments(pool, payments ?? []);
 }
 
 /** Stores the events since the last pass that are not known. Before events that are too old to be listed, all is due. */

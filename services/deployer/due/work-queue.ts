@@ -1,7 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { Counter } from "prom-client";
-import { createKeyedMutex } from "../../kit/keyed-mutex.ts";
+import { createKeyedMutex } from "../../kit/concurrency/keyed-mutex.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { type Next, startTask } from "../../kit/tasks/task.ts";

@@ -1,6 +1,6 @@
+import { retry } from "../../kit/concurrency/retry.ts";
 import type { Logger } from "../../kit/log.ts";
 import { keepSession } from "../../kit/postgres/session.ts";
-import { retry } from "../../kit/retry.ts";
 
 /** Class of the advisory locks, one per schema, that the deployer holds which runs apps on its machine. */
 const LOCK_CLASS = 1_111_839_317;

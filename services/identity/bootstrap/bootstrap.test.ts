@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { testNats } from "../../../test/support/servers/nats.ts";
-import { hashToken, makeToken } from "../../kit/bearer-token.ts";
+import { hashToken, makeToken } from "../../kit/crypto/bearer-token.ts";
 import { createLog } from "../../kit/log.ts";
 import { type ConfigError, readConfig } from "../../kit/process/config.ts";
 import { refused } from "../../kit/testing/refusal.ts";

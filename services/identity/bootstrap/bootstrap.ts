@@ -1,5 +1,5 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { hashToken } from "../../kit/bearer-token.ts";
+import { hashToken } from "../../kit/crypto/bearer-token.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";

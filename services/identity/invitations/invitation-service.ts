@@ -5,7 +5,7 @@ import {
   MemberAddedSchema,
 } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { InvitationService } from "../../../proto/gen/berth/identity/v1/invitations_pb.ts";
-import { hashToken } from "../../kit/bearer-token.ts";
+import { hashToken } from "../../kit/crypto/bearer-token.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { effect } from "../../kit/idempotency/idempotency.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { hashToken } from "../../kit/bearer-token.ts";
-import { createMacs } from "../../kit/mac.ts";
+import { hashToken } from "../../kit/crypto/bearer-token.ts";
+import { createMacs } from "../../kit/crypto/mac.ts";
 
 /** `inv`: accepts an invitation. `rst`: resets a password. */
 type LinkKind = "inv" | "rst";

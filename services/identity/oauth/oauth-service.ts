@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { OauthService } from "../../../proto/gen/berth/identity/v1/oauth_pb.ts";
-import { hashToken } from "../../kit/bearer-token.ts";
+import { hashToken } from "../../kit/crypto/bearer-token.ts";
 import { effect } from "../../kit/idempotency/idempotency.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";

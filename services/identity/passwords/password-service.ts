@@ -2,7 +2,7 @@ import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { PasswordChangedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { PasswordService } from "../../../proto/gen/berth/identity/v1/passwords_pb.ts";
-import { hashToken } from "../../kit/bearer-token.ts";
+import { hashToken } from "../../kit/crypto/bearer-token.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { queueMail } from "../../kit/mail/mail.ts";

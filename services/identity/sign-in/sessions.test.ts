@@ -3,7 +3,7 @@ import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
-import { hashToken, makeToken, parseToken } from "../../kit/bearer-token.ts";
+import { hashToken, makeToken, parseToken } from "../../kit/crypto/bearer-token.ts";
 import type { Caller } from "../../kit/rpc/caller-token.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs } from "../../kit/testing/testing.ts";

@@ -1,6 +1,6 @@
 import { timestampFromDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { TokenCreatedSchema, TokenRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
-import { hashToken, lastFour } from "../../kit/bearer-token.ts";
+import { hashToken, lastFour } from "../../kit/crypto/bearer-token.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";

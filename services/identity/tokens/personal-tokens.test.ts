@@ -1,6 +1,6 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { parseToken } from "../../kit/bearer-token.ts";
+import { parseToken } from "../../kit/crypto/bearer-token.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { startIdentity, type TestIdentity } from "../testing.ts";
 

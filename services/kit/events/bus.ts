@@ -11,8 +11,8 @@ import {
   type StreamInfo,
 } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { retry } from "../concurrency/retry.ts";
 import type { Logger } from "../log.ts";
-import { retry } from "../retry.ts";
 
 /** The stream of all events: `berth.<service>.v1.<Event>.<accountId>`. */
 export const STREAM = "BERTH";

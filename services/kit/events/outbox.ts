@@ -3,11 +3,11 @@ import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufb
 import { headers as natsHeaders } from "@nats-io/transport-node";
 import { context, propagation } from "@opentelemetry/api";
 import type pg from "pg";
+import { retry } from "../concurrency/retry.ts";
 import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, many, one } from "../postgres/db.ts";
 import { keepSession } from "../postgres/session.ts";
-import { retry } from "../retry.ts";
 import type { Loop } from "../tasks/loop.ts";
 import { RELAY } from "../tasks/shared-tasks.ts";
 import { type Next, startTask } from "../tasks/task.ts";

@@ -11,7 +11,7 @@ import {
 import { createContextKey, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import { method as methodRules, Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { http } from "../../../proto/gen/google/api/annotations_pb.ts";
-import { open, seal } from "../aead.ts";
+import { open, seal } from "../crypto/aead.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, one, type Pool, type Tx, transaction } from "../postgres/db.ts";
 import type { Caller } from "../rpc/caller-token.ts";

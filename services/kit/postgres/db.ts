@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
+import { createLanes } from "../concurrency/lanes.ts";
 import { isPoolBusy, isReadTimeout, isUnreachable } from "../failures.ts";
-import { createLanes } from "../lanes.ts";
 import { DEFAULT_TIMEOUTS, POOL_SIZE, poolOptions, type Timeouts } from "./connection.ts";
 
 export type Pool = pg.Pool;

@@ -1,8 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type pg from "pg";
+import { retry } from "../concurrency/retry.ts";
 import { isUnreachable } from "../failures.ts";
-import { retry } from "../retry.ts";
 import { connectWithoutTimeouts, type Db, type Pool } from "./db.ts";
 
 /** Tables that every service has: outbox, inbox, and answers to requests with an Idempotency-Key. */

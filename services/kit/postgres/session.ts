@@ -1,5 +1,5 @@
 import pg from "pg";
-import { retry } from "../retry.ts";
+import { retry } from "../concurrency/retry.ts";
 import { startLoop } from "../tasks/loop.ts";
 import { sessionOptions } from "./connection.ts";
 

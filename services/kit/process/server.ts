@@ -9,7 +9,7 @@ import { namesThisMachine } from "../network/own-origin.ts";
 import type { Pool } from "../postgres/db.ts";
 import { currentPathsByFormer } from "../rpc/former-names.ts";
 import { rulesOf, serverInterceptor } from "../rpc/interceptor.ts";
-import { createUnaryJson } from "../rpc/unary-json.ts";
+import { createUnaryJson } from "../rpc/json/unary-json.ts";
 import { metricsText } from "../telemetry.ts";
 import { closeConnectionsOnShutdown, closeGracefully } from "./graceful-close.ts";
 import { registerHealth, registerReflection } from "./grpc-health-reflection.ts";

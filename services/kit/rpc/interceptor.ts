@@ -18,9 +18,9 @@ import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import { internalErrors, rpcDuration, traced } from "../telemetry.ts";
 import { atLeast, CALLER_HEADER, type Caller, createCallerVerifier, type RoleName } from "./caller-token.ts";
+import { observed, readSingle, streamOf } from "./json/single-message.ts";
 import { toPublicError } from "./public-error.ts";
 import { refuse } from "./refusals.ts";
-import { observed, readSingle, streamOf } from "./single-message.ts";
 import { findViolations } from "./violations.ts";
 
 const REQUEST_ID_HEADER = "x-request-id";

@@ -3,7 +3,7 @@ import { createValidator, type Violation } from "@bufbuild/protovalidate";
 import type { ConnectError } from "@connectrpc/connect";
 import { shown, too_long } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { type FieldRules, field as fieldRules } from "../../../proto/gen/buf/validate/validate_pb.ts";
-import { findTooMany } from "./json-bounds.ts";
+import { findTooMany } from "./json/json-bounds.ts";
 import { type Detail, invalid, refuse, sentence } from "./refusals.ts";
 
 const validator = createValidator();

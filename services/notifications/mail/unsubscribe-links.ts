@@ -1,4 +1,4 @@
-import { createMacs } from "../../kit/mac.ts";
+import { createMacs } from "../../kit/crypto/mac.ts";
 import { type Digest, isDigest } from "../digests/windows.ts";
 import { isKind, type KindKey } from "../kinds/kinds.ts";
 

@@ -3,7 +3,7 @@ import type {
   InternalService,
   ServiceDescription,
 } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
-import { coalesced } from "../../kit/coalesce.ts";
+import { coalesced } from "../../kit/concurrency/coalesce.ts";
 import type { KindKey } from "../kinds/kinds.ts";
 import { audienceOf } from "../recipients/audience.ts";
 import type { Directory } from "../recipients/directory.ts";

@@ -1,6 +1,6 @@
 import type { Client } from "@connectrpc/connect";
 import type { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
-import { coalesced } from "../../kit/coalesce.ts";
+import { coalesced } from "../../kit/concurrency/coalesce.ts";
 
 /** A user who can be notified. */
 export type Recipient = { userId: string; email: string; displayName: string; emailVerified: boolean };

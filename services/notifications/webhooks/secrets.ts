@@ -1,5 +1,5 @@
 import { createHmac, hkdfSync, randomBytes } from "node:crypto";
-import { open, seal } from "../../kit/aead.ts";
+import { open, seal } from "../../kit/crypto/aead.ts";
 import { unavailable } from "../../kit/rpc/refusals.ts";
 
 const PREFIX = "whsec_";

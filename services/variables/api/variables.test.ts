@@ -85,6 +85,22 @@ test("pages go from the newest to the oldest without losing or repeating a varia
   );
 });
 
+test("a variable PORT warns at every scope that services do not receive it", async () => {
+  const { editor, P, E } = await scene();
+  for (const path of [E, P]) {
+    const { warnings } = await editor.batchVariables({
+      ...path,
+      set: [
+        { name: "PORT", value: "3000" },
+        { name: "A", value: "1" },
+      ],
+    });
+    expect(warnings).toMatchObject([
+      { reason: "port_reserved", variable: "PORT", environmentId: E.environmentId },
+    ]);
+  }
+});
+
 test("a connection to a missing addon or key warns at every scope; one to an addon that is being created does not", async () => {
   const { accountId, projectId, ids, P, E, S } = world.scene({ web: "web", db: "postgres", cache: "redis" });
   world.tree.publish(ids.db!, { HOST: "h", URL: "u" });

@@ -6,7 +6,7 @@ import {
   ResolvedVariableEventSchema,
   ResolvedVariableSchema,
 } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
-import { keepText } from "../../kit/rpc/unary-json.ts";
+import { keepText } from "../../kit/rpc/json/unary-json.ts";
 import { FollowedSet } from "../../kit/streams/followed-set.ts";
 import type { SealedValue } from "../resolve/chain.ts";
 import type { ConfigEnv } from "../resolve/config-env.ts";

@@ -7,7 +7,7 @@ import {
   RevealedVariablesSchema,
 } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Db, Pool, Tx } from "../../kit/postgres/db.ts";
-import { keepText } from "../../kit/rpc/unary-json.ts";
+import { keepText } from "../../kit/rpc/json/unary-json.ts";
 import { listSealedChainRows } from "../rows/sql.ts";
 import { chainOf, type Scope } from "../scopes/scope.ts";
 import type { DataKeys, Vault } from "../seal/data-keys.ts";

@@ -1,5 +1,5 @@
 import { createSecretKey, type KeyObject, randomBytes } from "node:crypto";
-import * as aead from "../../kit/aead.ts";
+import * as aead from "../../kit/crypto/aead.ts";
 
 // Encryption of variable values (docs/variables.md#encryption): a value is sealed under the data key of its
 // account; a data key is stored wrapped by a key-encryption key. Keys travel as KeyObject: printing or

@@ -1,9 +1,9 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
+import { createKeyedMutex } from "../../kit/concurrency/keyed-mutex.ts";
 import { auditRecord } from "../../kit/events/audit.ts";
 import { emitAll, eventOf } from "../../kit/events/outbox.ts";
 import { effect } from "../../kit/idempotency/idempotency.ts";
-import { createKeyedMutex } from "../../kit/keyed-mutex.ts";
 import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { invalid, notFound, refuse, unavailable } from "../../kit/rpc/refusals.ts";
@@ -18,7 +18,7 @@ import { chainOf, kindInChain, type Scope, type ScopePath } from "../scopes/scop
 import { rereadScope } from "../scopes/scopes.ts";
 import { lockProject } from "../scopes/sql.ts";
 import { listSetsOver, updateScopeTotals } from "../scopes/totals-sql.ts";
-import { connectionWarnings } from "./connection-warnings.ts";
+import { environmentWarnings } from "./environment-warnings.ts";
 import { growthOf, MAX_SET_BYTES, refuseLarger, type SizedRow, type Write } from "./set-size.ts";
 
 const MAX_VARIABLES = 1000;
@@ -102,7 +102,7 @@ async function store(tx: Tx, scope: Scope, { set, unset }: Write): Promise<Writt
   const aliases = set.filter((row) => row.aliasTarget !== null).map((row) => row.name);
   const warnings = [
     ...(await aliasWarnings(tx, scope, aliases)),
-    ...(await connectionWarnings(tx, scope, set)),
+    ...(await environmentWarnings(tx, scope, set)),
   ];
   return { rows, removed, warnings };
 }

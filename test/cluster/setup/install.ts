@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import type { ProvidedContext } from "vitest";
 import type { RunSettings } from "../../../deploy/cluster/run/run-settings.ts";
 import { network } from "../../../deploy/cluster/settings.ts";
-import { makeToken } from "../../../services/kit/bearer-token.ts";
+import { makeToken } from "../../../services/kit/crypto/bearer-token.ts";
 import { selfSignedCertificate } from "../../support/servers/certificate.ts";
 import { testDomain } from "./domain.ts";
 

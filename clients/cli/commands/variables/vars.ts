@@ -142,12 +142,14 @@ async function write(
   const result = await berth.variables.batch(address, { set: entries }, { signal });
   if (io.json) return io.outJson(result);
   io.note(`  Set ${entries.map(({ name }) => name).join(", ")} of the ${label}.`);
-  for (const warning of result.warnings)
-    io.note(`  ${io.styleErr("yellow", "Warning:")} ${warningText(warning)}`);
+  // The same may hold in several environments.
+  for (const text of new Set(result.warnings.map(warningText)))
+    io.note(`  ${io.styleErr("yellow", "Warning:")} ${text}`);
 }
 
 function warningText({ reason, name, cycle, variable, connection }: AliasWarning): string {
   if (reason === "alias_cycle") return `${cycle.join(" → ")} is a cycle in ${name}.`;
+  if (reason === "port_reserved") return "PORT does not reach services: the platform sets it.";
   return `${variable} does not resolve: ${connection?.service}.${connection?.key}, ${reason}.`;
 }
 

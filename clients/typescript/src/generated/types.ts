@@ -77,9 +77,9 @@ export type ActiveSession = {
   expiresAt: string;
 };
 
-/** Where a newly written alias or connection does not resolve. The name is in `dangling` of the resolved variables there. */
+/** Where a newly written alias or connection does not resolve, or a variable PORT reaches no service because the platform sets it. The name of an alias or a connection is in `dangling` of the resolved variables there. */
 export type AliasWarning = {
-  reason: "alias_cycle" | "service_not_found" | "service_not_addon" | "key_not_found";
+  reason: "alias_cycle" | "service_not_found" | "service_not_addon" | "key_not_found" | "port_reserved";
   /** For an alias: the service in which it does not resolve. */
   serviceId?: string;
   /** The name of the service. */
@@ -87,7 +87,7 @@ export type AliasWarning = {
   environmentId: string;
   /** The names in an alias cycle. Each points to the next, and the last to the first. */
   cycle: string[];
-  /** The name of the connection that does not resolve in the environment. */
+  /** The name of the connection that does not resolve in the environment, or PORT. */
   variable?: string;
   connection?: Connection;
 };
@@ -1336,7 +1336,7 @@ export type SubscriptionChange = {
   balanceUsd: number;
   /** What is charged now. */
   totalUsd: number;
-  /** When the plan is charged next, and with how much for plan and members, if both stay as they are. */
+  /** When the plan is charged next, and with how much for plan and members, if both stay as they are; with tax. */
   renewsAt: string;
   renewalUsd: number;
   /** The members beyond those that the plan includes. */
@@ -1608,7 +1608,7 @@ export type WrittenVariable = {
   aliasTarget?: string;
   createdAt: string;
   updatedAt: string;
-  /** For an alias: at most 20 services in which it is part of a cycle that the variables of the service or of its environment close. For a connection: at most 20 environments in which it does not resolve yet. */
+  /** For an alias: at most 20 services in which it is part of a cycle that the variables of the service or of its environment close. For a connection: at most 20 environments in which it does not resolve yet. For PORT: at most 20 environments, whose services do not receive it. */
   warnings: AliasWarning[];
 };
 

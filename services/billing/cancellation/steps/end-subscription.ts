@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import { releaseSchedule } from "../../schedule/put-schedule.ts";
+import { endWithSchedule } from "../../schedule/put-schedule.ts";
 import type { CancellationKind } from "../sql.ts";
 
 /** A subscription with one of these statuses has ended. */
@@ -39,12 +39,16 @@ export function endOf({
 
 /** Has a subscription end with its period; a change of its plan is dropped. Throws when it does not end for certain. */
 export async function cancelAtPeriodEnd(stripe: Stripe, subscription: Stripe.Subscription): Promise<void> {
-  const { id } = subscription;
-  await releaseSchedule(stripe, subscription);
+  const { id, schedule } = subscription;
   try {
-    await stripe.subscriptions.update(id, { cancel_at_period_end: true }, ONCE);
+    if (schedule === null) await stripe.subscriptions.update(id, { cancel_at_period_end: true }, ONCE);
+    else {
+      const scheduleId = typeof schedule === "string" ? schedule : schedule.id;
+      const found = await stripe.subscriptionSchedules.retrieve(scheduleId);
+      await endWithSchedule(stripe, found, subscription);
+    }
   } catch (error) {
     const found = await stripe.subscriptions.retrieve(id, {}, ONCE);
-    if (!found.cancel_at_period_end) throw error;
+    if (!found.cancel_at_period_end && found.cancel_at === null) throw error;
   }
 }

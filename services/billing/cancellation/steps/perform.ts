@@ -1,7 +1,7 @@
 import type Stripe from "stripe";
 import type { Logger } from "../../../kit/log.ts";
 import { type Pool, transaction } from "../../../kit/postgres/db.ts";
-import { markPayment } from "../../due/sql.ts";
+import { markPayments } from "../../due/sql.ts";
 import { readPaidInvoices } from "../../invoices/paid-invoices.ts";
 import { computeItemsOf, isCompute } from "../../invoices/subscribed-lines.ts";
 import { currentPeriod, reportBeforeEnd } from "../../metering/report-before-end.ts";
@@ -109,15 +109,19 @@ async function plan(
   const isRefundable = isDuplicate || isAnnual(subscription);
   const paid = isRefundable ? await provider.ask((stripe) => readPaidInvoices(stripe, subscription)) : [];
   const planned = isDuplicate ? fullRefunds(paid) : annualRefunds(paid, at);
-  const refunds = await addTaxes(provider, planned, paid);
+  // What was made before the provider refused another one stays as it was planned.
+  const made = new Map(paid.flatMap(({ id, refundNote: note }) => (note ? [[id, note]] : [])));
+  const left = planned.filter(({ invoiceId }) => !made.has(invoiceId));
+  const refunds = await addTaxes(provider, left, paid);
   const disputed = refunds.length > 0 ? paid.flatMap(({ disputedPayments }) => disputedPayments) : [];
   const waits = review && refunds.length > 0;
   await transaction(pool, async (tx) => {
+    for (const [invoice, note] of made) await setRefundMade(tx, subscriptionId, invoice, note);
     await planRefunds(tx, subscriptionId, refunds);
     if (disputed.length > 0) {
       await sql.moveCancellation(tx, subscriptionId, "ended", "disputed");
       // When they are read, it is seen that the bank has decided, also if it has by now.
-      for (const payment of disputed) await markPayment(tx, payment);
+      await markPayments(tx, disputed);
       return reportRefund(tx, cancellation, "under_review", "disputed");
     }
     await sql.moveCancellation(tx, subscriptionId, "ended", waits ? "review" : "refunding");

@@ -24,7 +24,7 @@ type Deps = {
 const RETRY_SECONDS = 5 * 60;
 
 /**
- * Compares what accounts owe before their credit with their budgets and spend limits, and emits an event for a share that
+ * Compares what accounts use before their credit with their budgets and spend limits, and emits an event for a share that
  * is reached: once for a period, and of several at a time for the highest. Several replicas may do this at once.
  */
 export async function alertSpend(deps: Deps, signal: AbortSignal): Promise<void> {
@@ -67,15 +67,17 @@ async function checkBudget(
 ): Promise<number> {
   const budget = budgetOf(period.tier);
   if (budget === undefined) return period.end;
-  const added = await sql.insertAlerts(tx, accountId, period.start, reachedThresholds(rated.due, budget), at);
+  // What an earlier period owes, or corrects, says nothing about what runs in this one.
+  const spent = rated.accrued - rated.allowance;
+  const added = await sql.insertAlerts(tx, accountId, period.start, reachedThresholds(spent, budget), at);
   if (added.length > 0)
     await emit(tx, UsageThresholdSchema, accountId, {
       accountId,
       percent: Math.max(...added),
       periodStart: timestampFromMs(period.start * 1_000),
-      accruedNanoUsd: rated.due,
+      accruedNanoUsd: spent,
       budgetNanoUsd: budget,
       creditNanoUsd: creditOf(period.tier),
     });
-  return at + secondsToNext(rated.due, budget, sums);
+  return at + secondsToNext(spent, budget, sums);
 }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { UsageThresholdSchema } from "../../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { newId } from "../../../kit/ids.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import { startUsage, type TestUsage } from "../testing.ts";
@@ -46,6 +47,25 @@ const statement = (accountId: string, month: string, periods: number) =>
       .catch(() => undefined);
     return found?.periods.length === periods && found;
   });
+
+test("what is owed of the time before a plan does not count towards its budget", async () => {
+  const accountId = newId("acc");
+  const now = berth.clock.now;
+  await berth.computePeriod(accountId, now, now + DAY);
+  const service = await large(accountId, now + DAY);
+  await service.stop(now + 9 * DAY);
+  const alerts = async () =>
+    (await berth.published(UsageThresholdSchema, accountId)).filter(
+      ({ periodStart }) => Number(periodStart?.seconds) === now + 9 * DAY,
+    );
+  // The plan's credit is $10, and eight days are owed with it.
+  await berth.computePeriod(accountId, now + 9 * DAY, now + 39 * DAY);
+  const next = await large(accountId, now + 9 * DAY);
+  await next.stop(now + 10 * DAY);
+  expect((await berth.usage(accountId)).adjustmentUsd).toBeCloseTo(8 * DAILY, 3);
+  await berth.advance(now + 12 * DAY);
+  expect(await alerts()).toEqual([]);
+});
 
 test("what runs beyond the allowance after a plan has ended is owed, and the next subscription charges it to the cent", async () => {
   const [accountId, stranger] = [newId("acc"), newId("acc")];

@@ -1,6 +1,6 @@
 import { type Client, Code, ConnectError } from "@connectrpc/connect";
 import type { InternalService } from "../../../../proto/gen/berth/deployer/v1/internal_pb.ts";
-import { coalesced } from "../../../kit/coalesce.ts";
+import { coalesced } from "../../../kit/concurrency/coalesce.ts";
 import { isTransient } from "../../../kit/failures.ts";
 import type { Pool, Tx } from "../../../kit/postgres/db.ts";
 import type { ReportedUsage } from "./record-usage.ts";

@@ -3,7 +3,7 @@ import {
   type EnvironmentEvent,
   ServiceStateSchema,
 } from "../../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
-import { createLanes } from "../../../kit/lanes.ts";
+import { createLanes } from "../../../kit/concurrency/lanes.ts";
 import type { Logger } from "../../../kit/log.ts";
 import type { ChangeFeed } from "../../../kit/postgres/change-feed.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";

@@ -5,7 +5,7 @@ import {
   type ServiceState,
   ServiceStateSchema,
 } from "../../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
-import { keepText } from "../../../kit/rpc/unary-json.ts";
+import { keepText } from "../../../kit/rpc/json/unary-json.ts";
 import { serviceStatus } from "../../projects/service-status.ts";
 import { isDeployable } from "../../terms/services.ts";
 import type { ShownRow } from "./environment-sql.ts";

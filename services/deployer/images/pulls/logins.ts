@@ -1,4 +1,4 @@
-import { createMacs } from "../../../kit/mac.ts";
+import { createMacs } from "../../../kit/crypto/mac.ts";
 import type { Field } from "../../../kit/process/config.ts";
 import { keys } from "../../../kit/process/config.ts";
 

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { createKeyedMutex } from "../../../kit/keyed-mutex.ts";
+import { createKeyedMutex } from "../../../kit/concurrency/keyed-mutex.ts";
 import { startAliveMark } from "../../shared/alive-mark.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { endProcesses, endProcessesOutside } from "../../shared/process-tree.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { Client, type ClientOptions } from "minio";
-import { retry } from "../../../kit/retry.ts";
+import { retry } from "../../../kit/concurrency/retry.ts";
 import { checkKey } from "../key.ts";
 import { type ObjectStat, type ObjectStore, ObjectStoreError } from "../port.ts";
 

@@ -1,4 +1,4 @@
-import { createMacs } from "../../../kit/mac.ts";
+import { createMacs } from "../../../kit/crypto/mac.ts";
 
 /** Consonants only, so that no code is a word. Eight of them are 34 bits: enough for ten minutes and ten guesses. */
 export const CHARSET = "base-20";

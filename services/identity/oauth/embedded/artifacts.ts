@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import Provider, { type Adapter, type AdapterPayload, errors } from "oidc-provider";
-import { open, seal } from "../../../kit/aead.ts";
+import { open, seal } from "../../../kit/crypto/aead.ts";
 import { type Db, execute, one, type Pool } from "../../../kit/postgres/db.ts";
 import { GRANT_SECONDS, type GrantEnd } from "../../grants/lifecycle.ts";
 import { builtInClient } from "../registration/built-in.ts";

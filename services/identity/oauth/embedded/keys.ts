@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import { exportJWK, generateKeyPair, type JWK } from "jose";
-import { open, seal } from "../../../kit/aead.ts";
+import { open, seal } from "../../../kit/crypto/aead.ts";
 import { newId } from "../../../kit/ids.ts";
 import { execute, many, type Pool, transaction } from "../../../kit/postgres/db.ts";
 

@@ -1,6 +1,6 @@
 import type { Context, Next } from "koa";
 import type Provider from "oidc-provider";
-import { hashToken } from "../../../kit/bearer-token.ts";
+import { hashToken } from "../../../kit/crypto/bearer-token.ts";
 import { isTransient } from "../../../kit/failures.ts";
 import type { Logger } from "../../../kit/log.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";

@@ -6,7 +6,7 @@ import type { ClientDocument, IdentityProvider } from "../../../../services/iden
 import { insertClient } from "../../../../services/identity/oauth/registration/sql.ts";
 import { claimChallenge } from "../../../../services/identity/oauth/sql.ts";
 import type { TestIdentity } from "../../../../services/identity/testing.ts";
-import { hashToken } from "../../../../services/kit/bearer-token.ts";
+import { hashToken } from "../../../../services/kit/crypto/bearer-token.ts";
 import { newId } from "../../../../services/kit/ids.ts";
 import { browser } from "../../../support/oauth/browser.ts";
 

@@ -1050,7 +1050,7 @@ export type SubscriptionChange = Message<"berth.billing.v1.SubscriptionChange"> 
   totalUsd: number;
 
   /**
-   * When the plan is charged next, and with how much for plan and members, if both stay as they are.
+   * When the plan is charged next, and with how much for plan and members, if both stay as they are; with tax.
    *
    * @generated from field: google.protobuf.Timestamp renews_at = 11;
    */

@@ -1,4 +1,4 @@
-import { retry } from "../../../../kit/retry.ts";
+import { retry } from "../../../../kit/concurrency/retry.ts";
 
 /** What a registry refuses for good. It may also say so once while it starts. */
 const REFUSED = /unauthorized|denied|forbidden|x509|too large/i;

@@ -1,5 +1,5 @@
 import type { V1Namespace } from "@kubernetes/client-node";
-import { retry } from "../../../../kit/retry.ts";
+import { retry } from "../../../../kit/concurrency/retry.ts";
 import { isStatus } from "../../../kube/client.ts";
 import { Namespace, RoleBinding } from "../../../kube/kinds.ts";
 import { INSTALLATION, label, namespaceOf } from "../../../kube/names.ts";

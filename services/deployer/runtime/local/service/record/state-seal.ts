@@ -1,5 +1,5 @@
 import { hkdfSync } from "node:crypto";
-import { open, seal } from "../../../../../kit/aead.ts";
+import { open, seal } from "../../../../../kit/crypto/aead.ts";
 
 const NO_CONTEXT = Buffer.alloc(0);
 

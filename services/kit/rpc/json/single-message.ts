@@ -1,4 +1,4 @@
-import { refuse } from "./refusals.ts";
+import { refuse } from "../refusals.ts";
 
 /** Returns the one message of a server-streaming request. Refuses more or fewer with 400. */
 export async function readSingle<T>(messages: AsyncIterable<T>): Promise<T> {

@@ -1,7 +1,7 @@
 import { type DescField, type DescMessage, getOption, type Message, ScalarType } from "@bufbuild/protobuf";
-import { too_long } from "../../../proto/gen/berth/options/v1/options_pb.ts";
-import { type FieldRules, field as fieldRules } from "../../../proto/gen/buf/validate/validate_pb.ts";
-import type { Detail } from "./refusals.ts";
+import { too_long } from "../../../../proto/gen/berth/options/v1/options_pb.ts";
+import { type FieldRules, field as fieldRules } from "../../../../proto/gen/buf/validate/validate_pb.ts";
+import type { Detail } from "../refusals.ts";
 
 /** How many levels of objects and lists a body may have. */
 export const MAX_DEPTH = 32;

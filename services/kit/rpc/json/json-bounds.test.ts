@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { CreateServiceRequestSchema } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
-import { BatchVariablesRequestSchema } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { CreateServiceRequestSchema } from "../../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import { BatchVariablesRequestSchema } from "../../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import { findExcess } from "./json-bounds.ts";
 
 const batch = (json: string) => findExcess(BatchVariablesRequestSchema, Buffer.from(json));

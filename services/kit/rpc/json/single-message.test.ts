@@ -1,14 +1,14 @@
 import type { ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { DeploymentService } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
-import { ProblemSchema } from "../../../proto/gen/berth/options/v1/options_pb.ts";
-import { ServerReflection } from "../../../proto/gen/grpc/reflection/v1/reflection_pb.ts";
-import { createLog } from "../log.ts";
-import { type RunningServer, type ServerOptions, serve } from "../process/server.ts";
-import { clientAs, eventually, testKeys } from "../testing/testing.ts";
-import { CALLER_HEADER, type Caller, signCaller } from "./caller-token.ts";
-import { who } from "./interceptor.ts";
-import { notFound, unavailable } from "./refusals.ts";
+import { DeploymentService } from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { ProblemSchema } from "../../../../proto/gen/berth/options/v1/options_pb.ts";
+import { ServerReflection } from "../../../../proto/gen/grpc/reflection/v1/reflection_pb.ts";
+import { createLog } from "../../log.ts";
+import { type RunningServer, type ServerOptions, serve } from "../../process/server.ts";
+import { clientAs, eventually, testKeys } from "../../testing/testing.ts";
+import { CALLER_HEADER, type Caller, signCaller } from "../caller-token.ts";
+import { who } from "../interceptor.ts";
+import { notFound, unavailable } from "../refusals.ts";
 
 const reader: Partial<Caller> = { accountId: "acc_1", role: "reader" };
 const path = { accountId: "acc_1", projectId: "prj_1", environmentId: "env_1", service: "web" };

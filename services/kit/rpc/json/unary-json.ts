@@ -23,15 +23,15 @@ import {
 import { mergeNonProtocolHeaders } from "@connectrpc/connect/protocol";
 import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-connect";
 import { LRUCache } from "lru-cache";
-import { Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
-import { http } from "../../../proto/gen/google/api/annotations_pb.ts";
-import { createLanes, NoLane } from "../lanes.ts";
-import { maxBodyOf, requiredRole, rulesOf } from "./interceptor.ts";
+import { Role } from "../../../../proto/gen/berth/options/v1/options_pb.ts";
+import { http } from "../../../../proto/gen/google/api/annotations_pb.ts";
+import { createLanes, NoLane } from "../../concurrency/lanes.ts";
+import { maxBodyOf, requiredRole, rulesOf } from "../interceptor.ts";
+import { invalid, sentence, unavailable } from "../refusals.ts";
+import { keepChecked } from "../violations.ts";
 import { findExcess } from "./json-bounds.ts";
-import { invalid, sentence, unavailable } from "./refusals.ts";
 import { createStreamJson } from "./stream-json.ts";
 import { UnaryContext, unaryContextOf } from "./unary-context.ts";
-import { keepChecked } from "./violations.ts";
 
 type Options = {
   interceptors: Interceptor[];
