@@ -9,6 +9,7 @@ import { OauthService } from "../proto/gen/berth/identity/v1/oauth_pb.ts";
 import { PasswordService } from "../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { NotificationService } from "../proto/gen/berth/notifications/v1/notifications_pb.ts";
 import { UnsubscribeService } from "../proto/gen/berth/notifications/v1/unsubscribing_pb.ts";
+import { WebhookService } from "../proto/gen/berth/notifications/v1/webhooks_pb.ts";
 import { VariablesService } from "../proto/gen/berth/variables/v1/variables_pb.ts";
 
 /**
@@ -19,7 +20,7 @@ const upstreams = {
   identity: [AccountService, SessionService, InvitationService, PasswordService, OauthService, DeviceService],
   variables: [VariablesService],
   deployer: [CatalogService, DeploymentService],
-  notifications: [NotificationService, UnsubscribeService],
+  notifications: [NotificationService, UnsubscribeService, WebhookService],
   billing: [BillingService],
 } satisfies Record<string, DescService[]>;
 

@@ -114,6 +114,18 @@ export const METHODS: Record<string, Record<string, string>> = {
     listPreferences: "listNotificationPrefs",
     setPreference: "setNotificationPref",
   },
+  webhooks: {
+    create: "createWebhook",
+    list: "listWebhooks",
+    get: "getWebhook",
+    update: "updateWebhook",
+    delete: "deleteWebhook",
+    rotateSecret: "rotateWebhookSecret",
+    test: "testWebhook",
+    deliveries: "listWebhookDeliveries",
+    getDelivery: "getWebhookDelivery",
+    replay: "replayWebhookDelivery",
+  },
   unsubscriptions: { get: "getUnsubscription", unsubscribe: "unsubscribe" },
   subscription: {
     create: "createSubscription",

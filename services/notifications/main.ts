@@ -2,6 +2,7 @@ import { InternalService as DeployerInternal } from "../../proto/gen/berth/deplo
 import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { NotificationService } from "../../proto/gen/berth/notifications/v1/notifications_pb.ts";
 import { UnsubscribeService } from "../../proto/gen/berth/notifications/v1/unsubscribing_pb.ts";
+import { WebhookService } from "../../proto/gen/berth/notifications/v1/webhooks_pb.ts";
 import type { Logger } from "../kit/log.ts";
 import { linkSettings } from "../kit/mail/mail.ts";
 import { startMailer } from "../kit/mail/mailer.ts";
@@ -21,12 +22,16 @@ import { preferenceChange } from "./preferences/change-preference.ts";
 import { createDirectory } from "./recipients/directory.ts";
 import { startRetention } from "./retention/retention.ts";
 import { unsubscribeService } from "./unsubscribing/unsubscribe-service.ts";
+import { createSecrets } from "./webhooks/secrets.ts";
+import { startDeliverer } from "./webhooks/sending/deliverer.ts";
+import { createPost } from "./webhooks/sending/post.ts";
+import { webhookService } from "./webhooks/webhook-service.ts";
 
 /** The maximum delay of a stream while the session that listens for changes is lost. */
 const FOLLOW_FALLBACK_MS = 5_000;
 
 /**
- * Starts notifications: the feed, the event consumers and the mailer. `now` is the clock of digests, bursts and
+ * Starts notifications: the feed, the event consumers, the mailer and webhooks. `now` is the clock of digests, bursts and
  * retention, in milliseconds.
  */
 export async function start(config: Config, log: Logger, now: () => number = Date.now) {
@@ -44,6 +49,8 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     });
     const changePreference = preferenceChange({ pool, directory });
     const links = createUnsubscribeLinks(config.internalKeys, origins.origin);
+    const secrets = createSecrets(config.secretKeys);
+    const allowPrivate = config.webhooksPrivate === "on";
     const notify = createNotify({ mails: mail !== undefined, now });
     return {
       routes(router) {
@@ -52,18 +59,20 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
           notificationService({ pool, cursors, changes, changePreference }),
         );
         router.service(UnsubscribeService, unsubscribeService({ pool, links, changePreference }));
+        router.service(WebhookService, webhookService({ pool, cursors, secrets, allowPrivate }));
       },
-      consumers: consumers({ notify, deployer, directory }),
+      consumers: consumers({ pool, notify, deployer, directory }),
       background() {
         const compose = createMailContents({ pool, origins, directory, unsubscribeLinks: links });
         const mailer =
           mail &&
           startMailer({ pool, log, settings: mail, compose, queues: MAIL_QUEUES, record: recordMail });
         const digests = mail && startDigests({ pool, log, directory, now });
+        const deliverer = startDeliverer({ pool, log, post: createPost({ allowPrivate }), secrets });
         const retention = startRetention({ pool, log, now });
         return {
           stop: async () => {
-            await Promise.all([mailer?.stop(), digests?.stop(), retention.stop()]);
+            await Promise.all([mailer?.stop(), digests?.stop(), deliverer.stop(), retention.stop()]);
             await changes.stop();
           },
         };

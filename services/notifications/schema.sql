@@ -127,3 +127,45 @@ table suppressions
   address text not null
   until timestamp with time zone not null
   constraint suppressions_pkey PRIMARY KEY (address)
+table webhook_deliveries
+  id text not null
+  webhook_id text not null
+  kind text not null
+  body text not null
+  dedupe_key text not null
+  state text not null default 'pending'::text
+  tries integer not null default 0
+  created_at timestamp with time zone not null default now()
+  queued_at timestamp with time zone not null default now()
+  due_at timestamp with time zone not null default now()
+  leased_until timestamp with time zone
+  attempted_at timestamp with time zone
+  status integer
+  error text
+  constraint webhook_deliveries_pkey PRIMARY KEY (id)
+  constraint webhook_deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
+  constraint webhook_deliveries_webhook_id_dedupe_key_key UNIQUE (webhook_id, dedupe_key)
+  constraint webhook_deliveries_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES webhooks(id) ON DELETE CASCADE
+  CREATE INDEX webhook_deliveries_created ON webhook_deliveries USING btree (created_at)
+  CREATE INDEX webhook_deliveries_due ON webhook_deliveries USING btree (due_at) WHERE (state = 'pending'::text)
+  CREATE INDEX webhook_deliveries_list ON webhook_deliveries USING btree (webhook_id, id DESC)
+  CREATE INDEX webhook_deliveries_pending ON webhook_deliveries USING btree (webhook_id, due_at) WHERE (state = 'pending'::text)
+table webhooks
+  id text not null
+  account_id text not null
+  url text not null
+  description text not null
+  events text[] not null
+  format text not null
+  enabled boolean not null default true
+  disabled_reason text
+  disabled_at timestamp with time zone
+  secret bytea not null
+  previous_secret bytea
+  previous_until timestamp with time zone
+  succeeded_at timestamp with time zone
+  created_at timestamp with time zone not null default now()
+  constraint webhooks_disabled_reason_check CHECK ((disabled_reason = ANY (ARRAY['requested'::text, 'failing'::text, 'gone'::text])))
+  constraint webhooks_format_check CHECK ((format = ANY (ARRAY['standard'::text, 'slack'::text])))
+  constraint webhooks_pkey PRIMARY KEY (id)
+  CREATE INDEX webhooks_account ON webhooks USING btree (account_id, id DESC)

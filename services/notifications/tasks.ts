@@ -8,9 +8,16 @@ export const MAKE_DIGESTS = defineTask({
   where: "notifications, if mail is configured",
 });
 
+export const DELIVER_WEBHOOKS = defineTask({
+  name: "deliver-webhooks",
+  does: "Sends the events that are due to webhooks, and disables those that failed for three days.",
+  everyMs: 1_000,
+  atOnce: true,
+});
+
 export const SWEEP = defineTask({
   name: "sweep",
-  does: "Deletes old notifications, and marks the oldest as read if a user has too many unread ones.",
+  does: "Deletes old notifications and deliveries of webhooks, and marks the oldest as read if a user has too many unread ones.",
   everyMs: 6 * 3_600_000,
   atOnce: true,
 });

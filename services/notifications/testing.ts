@@ -8,6 +8,7 @@ import {
 } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { NotificationService } from "../../proto/gen/berth/notifications/v1/notifications_pb.ts";
+import { WebhookService } from "../../proto/gen/berth/notifications/v1/webhooks_pb.ts";
 import { testNats } from "../../test/support/servers/nats.ts";
 import { newId } from "../kit/ids.ts";
 import { createLog } from "../kit/log.ts";
@@ -78,6 +79,8 @@ export async function startNotifications(
     IDENTITY_URL: neighbours.url,
     DEPLOYER_URL: neighbours.url,
     INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(","),
+    SECRET_KEYS: testKeys[0]!.toString("base64"),
+    WEBHOOKS_PRIVATE: "on",
     SMTP_URL: box.url,
     MAIL_FROM: "Berth <berth@mail.example.com>",
     PUBLIC_ORIGIN: "https://berth.example.com",
@@ -111,6 +114,9 @@ export async function startNotifications(
     startOne,
     as: (userId: string, port = running.port) =>
       clientAs(NotificationService, port, { id: userId, ip: "203.0.113.7" }),
+    /** The webhooks of an account, as an owner of it uses them. */
+    webhooks: (accountId: string, port = running.port) =>
+      clientAs(WebhookService, port, { id: "usr_owner", accountId, role: "owner", ip: "203.0.113.7" }),
     /** Stops the service in this process, so that others are alone. */
     stopOwn,
     /** Starts the service as a process of its own, which a test can kill. */

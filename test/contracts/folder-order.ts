@@ -114,6 +114,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "preferences",
       "digests",
       "incidents recipients retention",
+      "webhooks",
       "config kinds tasks",
     ],
   },

@@ -81,11 +81,14 @@ export const programs: Program[] = [
     name: "notifications",
     folder: "services/notifications",
     kind: "service",
-    env: ({ origin, mail }) => ({
+    env: ({ secrets, origin, mail }) => ({
       PUBLIC_ORIGIN: origin,
       API_PREFIX,
       SMTP_URL: mail.url,
       MAIL_FROM: mail.from,
+      SECRET_KEYS: secrets.secretKeys,
+      // Whoever uses the API of this machine also runs it, and tries receivers that run on it too.
+      WEBHOOKS_PRIVATE: process.env.WEBHOOKS_PRIVATE || "on",
     }),
   },
   {

@@ -3,7 +3,7 @@ Every process of the platform. A new service is one more entry:
   calls      the processes that it calls
   connections  how many connections to the database one of its pods opens at most (`connections` in its config.ts)
   uses       database, nats, objectStore, registry, kubernetes, smtp, hydraAdmin, hydraPublic, clientDocuments,
-             paymentProvider, loki, imageRegistries
+             paymentProvider, loki, imageRegistries, webhooks
   config     its environment, in addition to what all processes have (_pod.tpl)
   secrets    variable → of (which Secret, _secrets.tpl), key, optional
   files      a key of a Secret as a file
@@ -107,18 +107,21 @@ Every process of the platform. A new service is one more entry:
   uses:
     - database
     - nats
+    - webhooks
     {{- if $v.smtp.existingSecret }}
     - smtp
     {{- end }}
   config:
     API_PREFIX: /v1
+    WEBHOOKS_PRIVATE: {{ ternary "on" "off" (get ($v.webhooks | default dict) "private" | default false) | quote }}
     {{- with $v.smtp.from }}
     MAIL_FROM: {{ . | quote }}
     {{- end }}
-  {{- if $v.smtp.existingSecret }}
   secrets:
+    SECRET_KEYS: {of: keys, key: secret-keys}
+    {{- if $v.smtp.existingSecret }}
     SMTP_URL: {of: smtp, key: url}
-  {{- end }}
+    {{- end }}
 - name: billing
   calls: [identity, deployer]
   connections: 19

@@ -26,6 +26,11 @@ export function isPublicAddress(address: string): boolean {
   return family === 6 && internet6.check(address, "ipv6") && !special.check(address, "ipv6");
 }
 
+/** A name leads to none of the allowed addresses. */
+export class NoAllowedAddress extends Error {
+  override readonly name = "NoAllowedAddress";
+}
+
 /** As `dns.lookup`, without the addresses that are not allowed. Requests that get it ask it for each connection. */
 export function lookupAllowed(
   isAllowed: (address: string) => boolean = isPublicAddress,
@@ -36,7 +41,7 @@ export function lookupAllowed(
       if (error) return done(error, []);
       const allowed = addresses.filter(({ address }) => isAllowed(address));
       const [first] = allowed;
-      if (!first) return done(new Error("The name leads to no public address"), []);
+      if (!first) return done(new NoAllowedAddress("The name leads to no public address"), []);
       return asked.all ? done(null, allowed) : done(null, first.address, first.family);
     });
   };

@@ -1,6 +1,7 @@
 import type { Client } from "@connectrpc/connect";
 import type { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import type { ConsumerDefinition } from "../../kit/events/consumer.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
 import type { Notify } from "../notices/notify.ts";
 import { createServiceNotice } from "../notices/service-notice.ts";
 import type { Directory } from "../recipients/directory.ts";
@@ -13,14 +14,21 @@ import { healthHandlers } from "./health-handlers.ts";
 import { memberHandlers } from "./member-handlers.ts";
 import { revealHandler } from "./reveal-handler.ts";
 import { securityHandlers } from "./security-handlers.ts";
+import { disabledHandler } from "./webhooks/disabled-handler.ts";
+import { deploymentMessages, memberMessages, together } from "./webhooks/messages.ts";
 
-type Deps = { notify: Notify; deployer: Client<typeof InternalService>; directory: Directory };
+type Deps = {
+  pool: Pool;
+  notify: Notify;
+  deployer: Client<typeof InternalService>;
+  directory: Directory;
+};
 
 /** When notifications is first installed, it does not announce the week of events that the stream still holds. */
 const FIRST_SECONDS = 900;
 
 /** Returns the consumers of notifications, with their handlers. */
-export function consumers({ notify, deployer, directory }: Deps): ConsumerDefinition[] {
+export function consumers({ pool, notify, deployer, directory }: Deps): ConsumerDefinition[] {
   const announce = announcer(notify);
   const serviceNotice = createServiceNotice(deployer, directory);
   return [
@@ -28,21 +36,27 @@ export function consumers({ notify, deployer, directory }: Deps): ConsumerDefini
       name: "notifications-identity",
       from: "identity",
       firstSeconds: FIRST_SECONDS,
-      handlers: [
-        ...memberHandlers({ announce, directory }),
-        ...securityHandlers({ announce, directory }),
-        ...erasureHandlers,
-      ],
+      handlers: together(
+        [
+          ...memberHandlers({ announce, directory }),
+          ...securityHandlers({ announce, directory }),
+          ...erasureHandlers,
+        ],
+        memberMessages({ pool, directory }),
+      ),
     },
     {
       name: "notifications-deployer",
       from: "deployer",
       firstSeconds: FIRST_SECONDS,
-      handlers: [
-        ...deploymentHandlers({ announce, serviceNotice }),
-        ...healthHandlers({ notify, serviceNotice }),
-        ...deletionHandlers({ announce, directory }),
-      ],
+      handlers: together(
+        [
+          ...deploymentHandlers({ announce, serviceNotice }),
+          ...healthHandlers({ notify, serviceNotice }),
+          ...deletionHandlers({ announce, directory }),
+        ],
+        deploymentMessages({ pool, deployer }),
+      ),
     },
     {
       name: "notifications-variables",
@@ -55,6 +69,12 @@ export function consumers({ notify, deployer, directory }: Deps): ConsumerDefini
       from: "billing",
       firstSeconds: FIRST_SECONDS,
       handlers: billingHandlers({ announce, directory }),
+    },
+    {
+      name: "notifications-notifications",
+      from: "notifications",
+      firstSeconds: FIRST_SECONDS,
+      handlers: [disabledHandler({ announce, directory })],
     },
   ];
 }

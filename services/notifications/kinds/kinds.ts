@@ -76,6 +76,7 @@ export const catalogue = {
     audience: "other_owners",
     bundled: true,
   },
+  "webhook.disabled": { ...deploy("Webhook disabled", "both"), audience: "owner" },
   "social.mention": social("Mentioned", "both", "immediate"),
   "social.comment": social("New comment", "in_app", "daily"),
   "social.announcement": social("Product news", "email", "weekly"),

@@ -21,6 +21,11 @@ const RESOURCES: [string, string, (about: About) => string | undefined][] = [
   ["member.joined", "The members in the API", (about) => accountPath(about, "/members")],
   ["member.left", "The members in the API", (about) => accountPath(about, "/members")],
   ["deploy.", "The deployment in the API", deploymentPath],
+  [
+    "webhook.",
+    "The webhook in the API",
+    (about) => accountPath(about, `/webhooks/${about.metadata.webhookId}`),
+  ],
   ["deletion.", "The account in the API", accountPath],
   ["member.role_changed", "The account in the API", accountPath],
 ];

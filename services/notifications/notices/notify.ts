@@ -8,6 +8,8 @@ import { catalogue, type Kind, type KindKey } from "../kinds/kinds.ts";
 import { toPreference, toRoute } from "../preferences/preference.ts";
 import { findChoices } from "../preferences/sql.ts";
 import type { Recipient } from "../recipients/directory.ts";
+import { isPublished } from "../webhooks/kinds.ts";
+import { publish } from "../webhooks/publish.ts";
 import { insertNotifications } from "./sql.ts";
 
 /** A message to users, with its recipients. */
@@ -41,10 +43,11 @@ export function createNotify(options: DeliveryOptions) {
 
 /**
  * Writes a notice to the feeds of its recipients and queues its mails, by each one's preferences. Skips recipients who
- * have it already.
+ * have it already. A notice to the members of an account is queued for its webhooks too.
  */
 export async function notify(tx: Tx, notice: Notice, { mails, now }: DeliveryOptions): Promise<void> {
   const { kind, recipients, dedupe, accountId, title, body, metadata, notMailed } = notice;
+  if (isPublished(kind)) await publish(tx, { kind, accountId, title, body, metadata, dedupe });
   const choices = await findChoices(
     tx,
     kind,

@@ -44,7 +44,12 @@ export function qualifiedNameOf({ serviceName, projectName, environmentName }: S
   return `${serviceName} in ${projectName}, ${environmentName}`;
 }
 
-function metadataOf(service: ServiceDescription, serviceId: string, version: number): Record<string, string> {
+/** Returns the ids and names of a service, and the version of a deployment if there is one. */
+export function metadataOf(
+  service: ServiceDescription,
+  serviceId: string,
+  version?: number,
+): Record<string, string> {
   const { projectId, projectName, environmentId, environmentName, serviceName, url } = service;
   return {
     projectId,
@@ -53,7 +58,7 @@ function metadataOf(service: ServiceDescription, serviceId: string, version: num
     environment: environmentName,
     serviceId,
     service: serviceName,
-    version: String(version),
+    ...(version !== undefined && { version: String(version) }),
     ...(url && { url }),
   };
 }

@@ -12,10 +12,13 @@ const BATCH = 1_000;
 export const KEPT_DAYS = 180;
 export const KEPT_READ_DAYS = 90;
 export const MAX_UNREAD = 1_000;
+/** How long and how many deliveries of a webhook are kept (docs/webhooks.md#deliveries). */
+const DELIVERY_DAYS = 7;
+const MAX_DELIVERIES = 1_000;
 
 /**
- * Deletes notifications that were read 90 days ago or are 180 days old, and marks the oldest as read beyond a user's
- * 1,000 unread. Several replicas may do this at once. The signal stops it between two batches.
+ * Deletes notifications that were read 90 days ago or are 180 days old, marks the oldest as read beyond a user's 1,000
+ * unread, and deletes deliveries of webhooks that are 7 days old or beyond a webhook's newest 1,000. Several replicas may do this at once. The signal stops it between two batches.
  */
 export async function sweep(pool: Pool, now: number, signal?: AbortSignal): Promise<void> {
   const [readBefore, before] = [new Date(now - KEPT_READ_DAYS * DAY), new Date(now - KEPT_DAYS * DAY)];
@@ -25,6 +28,8 @@ export async function sweep(pool: Pool, now: number, signal?: AbortSignal): Prom
   await batches(() => sql.deleteRead(pool, readBefore, BATCH));
   await batches(() => sql.deleteOld(pool, before, BATCH));
   await batches(() => sql.deleteDigests(pool, before, BATCH));
+  await batches(() => sql.deleteDeliveries(pool, new Date(now - DELIVERY_DAYS * DAY), BATCH));
+  await batches(() => sql.deleteOldestDeliveries(pool, MAX_DELIVERIES, BATCH));
   await sql.deleteBursts(pool, new Date(now));
   await sql.deleteBundles(pool, new Date(now));
   for (const userId of signal?.aborted ? [] : await sql.listFullFeeds(pool, MAX_UNREAD))

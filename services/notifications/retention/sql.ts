@@ -66,6 +66,32 @@ export async function listFullFeeds(db: Db, most: number): Promise<string[]> {
   return rows.map(({ userId }) => userId);
 }
 
+/** Deletes deliveries of webhooks that are over and were created before a time. */
+export function deleteDeliveries(db: Db, before: Date, limit: number): Promise<number> {
+  return execute(
+    db,
+    "webhook_deliveries_delete_old",
+    `delete from webhook_deliveries where id in
+       (select id from webhook_deliveries where created_at < $1 and state <> 'pending' limit $2
+        for update skip locked)`,
+    [before, limit],
+  );
+}
+
+/** Deletes the oldest deliveries that are over of webhooks that have more than `most`. */
+export function deleteOldestDeliveries(db: Db, most: number, limit: number): Promise<number> {
+  return execute(
+    db,
+    "webhook_deliveries_delete_oldest",
+    `delete from webhook_deliveries where id in (
+       select d.id from (select webhook_id from webhook_deliveries group by 1 having count(*) > $1) w
+         cross join lateral (select id, state from webhook_deliveries
+           where webhook_id = w.webhook_id order by id desc offset $1) d
+       where d.state <> 'pending' limit $2)`,
+    [most, limit],
+  );
+}
+
 type Full = { userId: string; most: number; limit: number; now: Date };
 
 /** Marks the oldest unread of a user's feed as read, except the newest `most`; at most `limit` of them. */
@@ -92,8 +118,9 @@ export async function deleteOfUser(db: Db, userId: string): Promise<void> {
     await execute(db, `user_delete_${table}`, `delete from ${table} where user_id = $1`, [userId]);
 }
 
-/** Deletes notifications about an account from before a time. */
-export function deleteOfAccount(db: Db, accountId: string, before: Date): Promise<number> {
+/** Deletes the webhooks of an account with their deliveries, and notifications about it from before a time. */
+export async function deleteOfAccount(db: Db, accountId: string, before: Date): Promise<void> {
+  await execute(db, "account_delete_webhooks", "delete from webhooks where account_id = $1", [accountId]);
   const text = "delete from notifications where account_id = $1 and created_at < $2";
-  return execute(db, "account_delete_notifications", text, [accountId, before]);
+  await execute(db, "account_delete_notifications", text, [accountId, before]);
 }

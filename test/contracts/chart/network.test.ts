@@ -176,6 +176,33 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(rules(await render("bundled", { "apps.imageDigests": '"off"' }))).toEqual([]);
   });
 
+  test("notifications reaches the receivers of webhooks: in the internet alone, on 443, unless the operator allows more", async () => {
+    const rules = (manifests: Manifest[]) =>
+      ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy")
+        .filter(({ metadata }) => metadata!.name === "berth-notifications")
+        .flatMap(({ spec }) => spec!.egress!)
+        .filter(({ to }) => to?.every(({ ipBlock }) => ipBlock))
+        .map(({ ports, to }) => [ports!.map(({ port }) => port), to!.map(({ ipBlock }) => ipBlock)]);
+    expect(rules(bundled)).toEqual([
+      [
+        [443],
+        [
+          { cidr: "0.0.0.0/0", except: expect.arrayContaining(["10.0.0.0/8", "169.254.0.0/16"]) },
+          { cidr: "::/0", except: ["fc00::/7", "fe80::/10"] },
+        ],
+      ],
+    ]);
+    expect(configOf(bundled, "berth-notifications").WEBHOOKS_PRIVATE).toBe("off");
+    const more = await render("bundled", { webhooks: '{"private": true, "ports": [80, 443, 8080]}' });
+    expect(rules(more)).toEqual([
+      [
+        [80, 443, 8080],
+        [{ cidr: "0.0.0.0/0" }, { cidr: "::/0" }],
+      ],
+    ]);
+    expect(configOf(more, "berth-notifications").WEBHOOKS_PRIVATE).toBe("on");
+  });
+
   test("every path of the origin reaches the gateway", () => {
     const rules = ofKind<V1Ingress>(bundled, "Ingress").flatMap(({ spec }) => spec!.rules!);
     expect(rules.map(({ http }) => http!.paths.map(({ path, pathType }) => [path, pathType]))).toEqual([

@@ -181,6 +181,34 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
     return { path: "/notifications/read-all", body: {}, named: JSON.stringify };
   },
 
+  async CreateWebhook(door) {
+    await removeWebhooks(door);
+    const path = `${door.A}/webhooks`;
+    const made = listed(door, path, () => true);
+    return { path, body: { url: WEBHOOK_URL }, named: byId, made, audited: created("webhook.create") };
+  },
+
+  async RotateWebhookSecret(door) {
+    const { id, path } = await webhook(door);
+    const audited = { action: "webhook.rotate_secret", target: () => id };
+    return { path: `${path}/rotate-secret`, body: {}, named: (answer) => String(answer.secret), audited };
+  },
+
+  async TestWebhook(door) {
+    const { path } = await webhook(door);
+    const made = listed(door, `${path}/deliveries`, () => true);
+    return { path: `${path}/test`, body: {}, named: byId, made };
+  },
+
+  async ReplayWebhookDelivery(door) {
+    const { id, path } = await webhook(door);
+    const delivery = await door.must<Made>("POST", `${path}/test`, {});
+    // What waits is given up, and can be replayed.
+    for (const enabled of [false, true]) await door.must("PATCH", path, { enabled });
+    const audited = { action: "webhook.replay", target: () => id };
+    return { path: `${path}/deliveries/${delivery.id}/replay`, body: {}, named: byId, audited };
+  },
+
   async RestartService(door) {
     const S = await liveService(door, unique("restart"), 1);
     return { path: `${S}/restart`, body: {}, named: byId, audited: created("service.restart") };
@@ -283,6 +311,21 @@ async function asking(door: Door): Promise<{ clientId: string; userCode: string 
   const answer = await fetch(`${door.origin}/oauth2/device_authorization`, { method: "POST", body });
   if (answer.status !== 200) throw new Error(`no code: ${answer.status} ${await answer.text()}`);
   return { clientId: client_id, userCode: ((await answer.json()) as { user_code: string }).user_code };
+}
+
+/** Nobody receives there. */
+const WEBHOOK_URL = "https://receiver.invalid/";
+
+/** Deletes all webhooks: an account may have few. */
+async function removeWebhooks(door: Door): Promise<void> {
+  const ids = await listed(door, `${door.A}/webhooks`, () => true)();
+  for (const id of ids) await door.must("DELETE", `${door.A}/webhooks/${id}`);
+}
+
+async function webhook(door: Door): Promise<{ id: string; path: string }> {
+  await removeWebhooks(door);
+  const { id } = await door.must<Made>("POST", `${door.A}/webhooks`, { url: WEBHOOK_URL });
+  return { id, path: `${door.A}/webhooks/${id}` };
 }
 
 /** Returns an unread notification of the owner's: a token that was made is told. */

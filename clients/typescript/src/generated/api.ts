@@ -44,6 +44,7 @@ import type {
   CreateTokenRequest,
   CreateUploadRequest,
   CreateVariableRequest,
+  CreateWebhookRequest,
   DeleteAccountRequest,
   DeleteEnvironmentRequest,
   DeleteMeRequest,
@@ -126,10 +127,15 @@ import type {
   UpdateServiceRequest,
   UpdateSubscriptionRequest,
   UpdateVariableRequest,
+  UpdateWebhookRequest,
   UploadTarget,
   Variable,
   VariableImpact,
   VariablesPage,
+  Webhook,
+  WebhookDeliveriesPage,
+  WebhookDelivery,
+  WebhooksPage,
   WrittenVariable,
 } from "./types.ts";
 
@@ -1205,6 +1211,131 @@ export class Operations {
      */
     setPreference: (body: SetNotificationPrefRequest, options?: CallOptions): Promise<NotificationPref> =>
       this.#caller.call<NotificationPref>("PUT", "/me/notification-prefs", { body, options }),
+  };
+
+  readonly webhooks = {
+    /**
+     * Creates a webhook. Only this answer and that of a rotation contain the secret. An account has at most 10 webhooks.
+     *
+     * Role: owner.
+     */
+    create: (at: AccountAddress, body: CreateWebhookRequest, options?: CallOptions): Promise<Webhook> =>
+      this.#caller.call<Webhook>("POST", `${pathTo(at, 1)}/webhooks`, { body, options }),
+    /**
+     * Lists the account's webhooks, newest first, without their secrets.
+     *
+     * Role: owner.
+     */
+    list: (
+      at: AccountAddress,
+      query?: {
+        /** The number of entries per page. Defaults to 20. */ limit?: number;
+      },
+      options?: CallOptions,
+    ): Pages<WebhooksPage> =>
+      new Pages<WebhooksPage>((cursor) =>
+        this.#caller.call("GET", `${pathTo(at, 1)}/webhooks`, { query: { ...query, cursor }, options }),
+      ),
+    /**
+     * Returns a webhook without its secret.
+     *
+     * Role: owner.
+     */
+    get: (at: AccountAddress, webhookId: string, options?: CallOptions): Promise<Webhook> =>
+      this.#caller.call<Webhook>("GET", `${pathTo(at, 1)}/webhooks/${part(webhookId)}`, { options }),
+    /**
+     * Changes a webhook. Omitted fields keep their values. Disabling it gives up what waits to be sent; enabling it clears `disabledReason`.
+     *
+     * Role: owner.
+     */
+    update: (
+      at: AccountAddress,
+      webhookId: string,
+      body?: UpdateWebhookRequest,
+      options?: CallOptions,
+    ): Promise<Webhook> =>
+      this.#caller.call<Webhook>("PATCH", `${pathTo(at, 1)}/webhooks/${part(webhookId)}`, { body, options }),
+    /**
+     * Deletes a webhook with its deliveries.
+     *
+     * Role: owner.
+     */
+    delete: (at: AccountAddress, webhookId: string, options?: CallOptions): Promise<void> =>
+      this.#caller.call<void>("DELETE", `${pathTo(at, 1)}/webhooks/${part(webhookId)}`, {
+        options,
+        deletes: true,
+      }),
+    /**
+     * Replaces the secret and returns the new one. For 24 hours, the previous secret signs as well.
+     *
+     * Role: owner.
+     */
+    rotateSecret: (at: AccountAddress, webhookId: string, options?: CallOptions): Promise<Webhook> =>
+      this.#caller.call<Webhook>("POST", `${pathTo(at, 1)}/webhooks/${part(webhookId)}/rotate-secret`, {
+        options,
+      }),
+    /**
+     * Sends a `webhook.test` event, once, whatever the webhook's `events` are. Its delivery shows what became of it.
+     *
+     * Role: owner.
+     */
+    test: (at: AccountAddress, webhookId: string, options?: CallOptions): Promise<WebhookDelivery> =>
+      this.#caller.call<WebhookDelivery>("POST", `${pathTo(at, 1)}/webhooks/${part(webhookId)}/test`, {
+        options,
+      }),
+    /**
+     * Lists a webhook's deliveries, newest first. They are kept for 7 days.
+     *
+     * Role: owner.
+     */
+    deliveries: (
+      at: AccountAddress,
+      webhookId: string,
+      query?: {
+        /** Returns only deliveries in this state. */
+        state?: "pending" | "delivered" | "failed" /** The number of entries per page. Defaults to 20. */;
+        limit?: number;
+      },
+      options?: CallOptions,
+    ): Pages<WebhookDeliveriesPage> =>
+      new Pages<WebhookDeliveriesPage>((cursor) =>
+        this.#caller.call("GET", `${pathTo(at, 1)}/webhooks/${part(webhookId)}/deliveries`, {
+          query: { ...query, cursor },
+          options,
+        }),
+      ),
+    /**
+     * Returns a delivery with its body.
+     *
+     * Role: owner.
+     */
+    getDelivery: (
+      at: AccountAddress,
+      webhookId: string,
+      deliveryId: string,
+      options?: CallOptions,
+    ): Promise<WebhookDelivery> =>
+      this.#caller.call<WebhookDelivery>(
+        "GET",
+        `${pathTo(at, 1)}/webhooks/${part(webhookId)}/deliveries/${part(deliveryId)}`,
+        { options },
+      ),
+    /**
+     * Sends a delivery again, with the same `webhook-id` and body.
+     *
+     * Role: owner.
+     */
+    replay: (
+      at: AccountAddress,
+      webhookId: string,
+      deliveryId: string,
+      options?: CallOptions,
+    ): Promise<WebhookDelivery> =>
+      this.#caller.call<WebhookDelivery>(
+        "POST",
+        `${pathTo(at, 1)}/webhooks/${part(webhookId)}/deliveries/${part(deliveryId)}/replay`,
+        { options },
+      ),
   };
 
   readonly unsubscriptions = {

@@ -1635,6 +1635,157 @@ export type Refusals = {
     internal: never;
     unavailable: never;
   };
+  "webhooks.create": {
+    malformed_request: never;
+    unauthenticated: never;
+    quota_exceeded: never;
+    forbidden: never;
+    request_timeout: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed:
+      | "invalid_url"
+      | "unknown_kind"
+      | "unknown_field"
+      | "too_long"
+      | "out_of_range"
+      | "invalid_type"
+      | "invalid_text"
+      | "required"
+      | "invalid_choice"
+      | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "webhooks.list": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    request_timeout: never;
+    validation_failed: "unknown_field" | "invalid_type" | "invalid_text" | "out_of_range";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "webhooks.get": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "webhooks.update": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed:
+      | "invalid_url"
+      | "unknown_kind"
+      | "unknown_field"
+      | "too_long"
+      | "out_of_range"
+      | "invalid_type"
+      | "invalid_text"
+      | "required"
+      | "invalid_choice";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "webhooks.delete": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "unknown_field" | "too_long" | "out_of_range";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "webhooks.rotateSecret": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "unknown_field" | "too_long" | "out_of_range" | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "webhooks.test": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    webhook_disabled: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "unknown_field" | "too_long" | "out_of_range" | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "webhooks.deliveries": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field" | "invalid_type" | "invalid_text" | "invalid_choice" | "out_of_range";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "webhooks.getDelivery": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "webhooks.replay": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    webhook_disabled: never;
+    delivery_pending: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "unknown_field" | "too_long" | "out_of_range" | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
   "unsubscriptions.get": {
     malformed_request: never;
     not_found: never;

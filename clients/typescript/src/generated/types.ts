@@ -414,6 +414,16 @@ export type CreateVariableRequest = {
   sensitive?: boolean;
 };
 
+export type CreateWebhookRequest = {
+  /** An https URL without user name and password. */
+  url: string;
+  description?: string;
+  /** All kinds, if omitted. */
+  events?: string[];
+  /** standard, if omitted. */
+  format?: "standard" | "slack";
+};
+
 export type CreatedToken = {
   id: string;
   name: string;
@@ -1467,6 +1477,15 @@ export type UpdateVariableRequest = {
   sensitive?: boolean;
 };
 
+export type UpdateWebhookRequest = {
+  url?: string;
+  description?: string;
+  /** Replaces the list. An empty list changes nothing. */
+  events?: string[];
+  format?: "standard" | "slack";
+  enabled?: boolean;
+};
+
 export type UploadTarget = {
   uploadUrl: string;
   archiveRef: string;
@@ -1513,6 +1532,66 @@ export type VariableImpact = {
 
 export type VariablesPage = {
   data: Variable[];
+  page: Page;
+};
+
+export type WebhookDeliveriesPage = {
+  data: WebhookDelivery[];
+  page: Page;
+};
+
+export type WebhookDelivery = {
+  /** The same in every attempt and replay: the header webhook-id. */
+  id: string;
+  webhookId: string;
+  /** The kind of the event. */
+  kind: string;
+  /** pending: it waits for its first or next attempt, or is being sent; delivered: the receiver answered 2xx; failed: it was given up. */
+  state: "pending" | "delivered" | "failed";
+  /** Attempts so far, since the last replay. */
+  attempts: number;
+  /** The status of the last response. */
+  status?: number;
+  /** Why the last attempt failed, if not by the status of a response. disabled: the webhook was disabled first; interrupted: what became of it is not known. */
+  error?:
+    | "timeout"
+    | "address_refused"
+    | "name_not_found"
+    | "connection_failed"
+    | "certificate_invalid"
+    | "disabled"
+    | "interrupted";
+  createdAt: string;
+  attemptedAt?: string;
+  /** When it is sent next. Only while it is pending. */
+  nextAttemptAt?: string;
+  /** What is sent. Only in the answer for a single delivery. */
+  body?: string;
+};
+
+export type Webhook = {
+  id: string;
+  accountId: string;
+  /** Where events are sent, by POST. */
+  url: string;
+  description: string;
+  /** Kinds of events, such as deploy.failed; deploy.* for all kinds that begin so; * for all. */
+  events: string[];
+  /** standard: the body is {type, timestamp, data}; slack: it is {text}, as Slack's incoming webhooks take it. */
+  format: "standard" | "slack";
+  enabled: boolean;
+  /** Why it is disabled. requested: an owner disabled it; failing: for three days everything failed; gone: the receiver answered 410. */
+  disabledReason?: "requested" | "failing" | "gone";
+  disabledAt?: string;
+  createdAt: string;
+  /** When a delivery succeeded last. */
+  succeededAt?: string;
+  /** The secret with which receivers verify signatures: whsec_ and base64. Only after it was made. */
+  secret?: string;
+};
+
+export type WebhooksPage = {
+  data: Webhook[];
   page: Page;
 };
 

@@ -1,0 +1,135 @@
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { WebhookDisabledSchema } from "../../../../proto/gen/berth/notifications/v1/events_pb.ts";
+import { audit } from "../../../kit/events/audit.ts";
+import { emit } from "../../../kit/events/outbox.ts";
+import type { Logger } from "../../../kit/log.ts";
+import { type Pool, type Tx, transaction } from "../../../kit/postgres/db.ts";
+import { type Next, startTask } from "../../../kit/tasks/task.ts";
+import { DELIVER_WEBHOOKS } from "../../tasks.ts";
+import { signedHeaders, type WebhookSecrets } from "../secrets.ts";
+import { attempts, watchQueue } from "./metrics.ts";
+import { type Answer, MAX_TRIES, type Outcome, outcomeOf } from "./outcome.ts";
+import type { Post } from "./post.ts";
+import * as sql from "./sql.ts";
+
+/** How many deliveries are under way at once, besides those that are slow. */
+const AT_ONCE = 20;
+/** A delivery that takes longer than this holds up no other. */
+const SLOW_MS = 2_000;
+const MOST_AT_ONCE = 500;
+/** How many are under way to one webhook, in all processes. */
+const PER_WEBHOOK = 2;
+/** How long no other process takes a delivery that one took; longer than an attempt may last. */
+const LEASE_SECONDS = 60;
+
+type DelivererOptions = { pool: Pool; log: Logger; post: Post; secrets: WebhookSecrets };
+
+/**
+ * Sends the deliveries that are due. One that is sent again, because the process died before it recorded the answer,
+ * has the same webhook-id.
+ */
+export function startDeliverer({ pool, log, post, secrets }: DelivererOptions) {
+  async function deliver(delivery: sql.TakenDelivery): Promise<void> {
+    const answer: Answer = delivery.tries > MAX_TRIES ? { error: "interrupted" } : await send(delivery);
+    const outcome = outcomeOf(delivery, answer);
+    await transaction(pool, (tx) => record(tx, delivery, answer, outcome));
+    attempts.inc({ outcome: outcome.state === "pending" ? "retrying" : outcome.state });
+    const about = { delivery: delivery.id, webhook: delivery.webhookId, tries: delivery.tries, ...answer };
+    // Neither the URL nor the body is logged: both may hold secrets of users.
+    if (outcome.state !== "delivered") log.info(about, "an event could not be delivered to a webhook");
+  }
+
+  function send({ id, webhookId, url, body, secrets: sealed }: sql.TakenDelivery): Promise<Answer> {
+    const opened = sealed.map((one) => secrets.open(webhookId, one));
+    const headers = signedHeaders({ id, seconds: Math.floor(Date.now() / 1_000), body }, opened);
+    return post(new URL(url), headers, body);
+  }
+
+  const underWay = new Set<Promise<void>>();
+  let slow = 0;
+
+  /** Takes as many deliveries as may be under way besides those that are. */
+  async function takeSome(): Promise<Next> {
+    const limit = Math.min(AT_ONCE + slow, MOST_AT_ONCE) - underWay.size;
+    if (limit <= 0) return undefined;
+    const taking = { limit, leaseSeconds: LEASE_SECONDS, perWebhook: PER_WEBHOOK };
+    const taken = await transaction(pool, (tx) => sql.takeDeliveries(tx, taking));
+    for (const delivery of taken) {
+      let isSlow = 0;
+      const timer = setTimeout(() => {
+        slow += isSlow = 1;
+        task.wake();
+      }, SLOW_MS);
+      const work: Promise<void> = deliver(delivery)
+        .catch((error) => log.warn({ err: error }, "what became of a delivery could not be recorded"))
+        .finally(() => {
+          clearTimeout(timer);
+          slow -= isSlow;
+          underWay.delete(work);
+          task.wake();
+        });
+      underWay.add(work);
+    }
+    return taken.length === limit ? "more" : undefined;
+  }
+
+  const unwatch = watchQueue(pool);
+  const task = startTask(DELIVER_WEBHOOKS, takeSome, { log });
+  return {
+    /** Takes no more. What is under way is recorded if it ends soon, and sent again by another process otherwise. */
+    stop: async () => {
+      unwatch();
+      await task.stop();
+      await settledWithin(STOP_MS, underWay);
+    },
+  };
+}
+
+const STOP_MS = 5_000;
+
+async function settledWithin(ms: number, works: Iterable<Promise<void>>): Promise<void> {
+  const { promise: late, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  await Promise.race([Promise.all(works), late]);
+  clearTimeout(timer);
+}
+
+/** Records an attempt, and disables a webhook whose receiver is gone or failed for long. */
+async function record(tx: Tx, delivery: sql.TakenDelivery, answer: Answer, outcome: Outcome): Promise<void> {
+  const { id, webhookId, tries } = delivery;
+  const { state, retrySeconds, last, gone } = outcome;
+  const { status, error } = { status: undefined, error: undefined, ...answer };
+  if (!(await sql.lockWebhook(tx, webhookId))) return;
+  const recorded = await sql.recordAttempt(tx, { id, tries, state, status, error, retrySeconds });
+  if (!recorded) return;
+  if (state === "delivered") await sql.recordSuccess(tx, webhookId);
+  if (gone) await announce(tx, webhookId, "gone", await sql.disableGone(tx, webhookId));
+  if (last) await announce(tx, webhookId, "failing", await sql.disableFailing(tx, webhookId, id));
+}
+
+async function announce(
+  tx: Tx,
+  webhookId: string,
+  reason: string,
+  disabled: sql.Disabled | undefined,
+): Promise<void> {
+  if (!disabled) return;
+  const { accountId, url } = disabled;
+  const { host } = new URL(url);
+  await emit(tx, WebhookDisabledSchema, accountId, {
+    accountId,
+    webhookId,
+    host,
+    reason,
+    at: timestampNow(),
+  });
+  const by = { caller: { kind: "service" as const, id: "notifications", ip: "" }, requestId: "" };
+  const metadata = { host, reason };
+  await audit(tx, by, {
+    service: "notifications",
+    accountId,
+    action: "webhook.disable",
+    target: webhookId,
+    metadata,
+  });
+}
