@@ -8,14 +8,14 @@ import { openMachine } from "../../support/cli.ts";
 import { generations, type McpClient } from "../../support/mcp.ts";
 import { consent } from "../../support/oauth/application.ts";
 import { clientStore, sdks } from "../../support/oauth/mcp-client.ts";
-import { startWorld, type World } from "../../support/world.ts";
+import { openPlatform, type Platform } from "../../support/world.ts";
 
-let world: World;
+let world: Platform;
 let url: string;
 const connected: McpClient[] = [];
 
 beforeAll(async () => {
-  world = await startWorld();
+  world = await openPlatform();
   url = `${world.origin}/mcp`;
 });
 afterAll(async () => {
@@ -219,7 +219,11 @@ test("a message that is wrong is answered with an error of the protocol, and non
 });
 
 test("berth mcp serves the same tools over stdio with the sign-in of the command line", async () => {
-  const machine = openMachine({ BERTH_URL: world.origin, BERTH_TOKEN: world.ownerToken });
+  const machine = openMachine({
+    ...world.processEnv,
+    BERTH_URL: world.origin,
+    BERTH_TOKEN: world.ownerToken,
+  });
   const child = spawn(
     process.execPath,
     ["clients/cli/bin/berth.js", "mcp", "--tools", "whoami,get_service"],
