@@ -35,6 +35,9 @@ export type ServiceAddress = EnvironmentAddress & { service: string };
 type Named = { id: string; name: string };
 type Page<T> = { data: T[]; page: { nextCursor: string; hasMore: boolean } };
 
+/** How many calls of the API one call of a tool makes at once: a project can have hundreds of environments. */
+export const MAX_AT_ONCE = 8;
+
 /** How many pages of a list are read to find a name, or to count: a thousand entries. */
 const MAX_PAGES = 10;
 
@@ -46,10 +49,11 @@ export function createApi(options: {
   narrowing: Narrowing;
 }) {
   const { callApi, by, caller, narrowing } = options;
+  const inTurn = atOnce(MAX_AT_ONCE);
 
   /** Calls an RPC and resolves to the body of its response. Throws a `ToolRefusal`. */
   async function call<T>(rpc: DescMethod, members: object, idempotencyKey?: string): Promise<T> {
-    const response = await callApi({ ...by, rpc, members: { ...members }, idempotencyKey });
+    const response = await inTurn(() => callApi({ ...by, rpc, members: { ...members }, idempotencyKey }));
     const body = response.body && JSON.parse(response.body.toString());
     if (response.status < 300) return body as T;
     const { code, message, details = [], requiredRole } = (body as ErrorBody).error;
@@ -163,6 +167,23 @@ export function createApi(options: {
   };
 
   return { call, all, at, narrowed: narrowing.project };
+}
+
+/** Returns a function that does work, at most so much of it at the same time; the rest waits. */
+function atOnce(max: number): <T>(work: () => Promise<T>) => Promise<T> {
+  let free = max;
+  const waiting: (() => void)[] = [];
+  return async (work) => {
+    if (free > 0) free--;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next) next();
+      else free++;
+    }
+  };
 }
 
 const EXAMPLES: Record<string, string> = { project: "shop", environment: "production", service: "web" };

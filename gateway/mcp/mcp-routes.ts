@@ -40,8 +40,6 @@ export function registerMcp(app: FastifyInstance, deps: McpDeps): { close: () =>
   const handler = createMcpHandler(({ authInfo }) => servers.create(authInfo!.extra as ToolSession), {
     // A message about a request that a client got wrong.
     onerror: (error) => log.debug({ err: error }, "an MCP request was refused"),
-    // Nothing here changes while a client is connected, so there is nothing to subscribe to.
-    maxSubscriptions: 0,
   });
   const measure = observer("POST", MCP_PATH, deps);
 
@@ -104,6 +102,7 @@ export function registerMcp(app: FastifyInstance, deps: McpDeps): { close: () =>
     });
     const authInfo = { token, clientId: caller.tokenId, scopes: [], extra: session };
     const answered = await handler.fetch(given, { authInfo, parsedBody: body });
+    // A stream of events ends as well: the servers declare nothing that a client could subscribe to.
     const text = await answered.text();
     return {
       status: answered.status,

@@ -107,7 +107,7 @@ export async function createToolServers(deps: {
         return { contents: [{ uri, mimeType: "application/json", text }] };
       }
       const page = uri.startsWith(DOCS) ? docs.pages.get(uri.slice(DOCS.length)) : undefined;
-      if (!page) throw invalid("There is no such resource. resources/list has all of them.");
+      if (!page) throw invalid("There is no such resource. resources/list has all of them.", { uri });
       return { contents: [{ uri, mimeType: "text/markdown", text: page.text }] };
     });
     server.setRequestHandler("prompts/list", async () => ({
@@ -171,7 +171,8 @@ function canAskUser(elicitation: { form?: unknown; url?: unknown } | undefined):
   return elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined);
 }
 
-const invalid = (message: string) => new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+const invalid = (message: string, data?: object) =>
+  new ProtocolError(ProtocolErrorCode.InvalidParams, message, data);
 
 const refused = (text: string): Outcome => ({
   result: { isError: true, content: [{ type: "text", text }] },

@@ -4,6 +4,7 @@ import {
 } from "@modelcontextprotocol/client";
 import { Client as OldClient } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as OldTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 
 /** What a tool answered. */
 export type ToolResult = {
@@ -59,8 +60,12 @@ export async function connectModern(
   return withCalls(client);
 }
 
-async function connectOld({ url, headers = {} }: Options): Promise<McpClient> {
-  const client = new OldClient(INFO);
+async function connectOld({ url, headers = {}, answer }: Options): Promise<McpClient> {
+  const client = new OldClient(INFO, { capabilities: answer ? { elicitation: {} } : {} });
+  if (answer)
+    client.setRequestHandler(ElicitRequestSchema, async ({ params }) =>
+      answer(params.message) ? { action: "accept", content: { confirm: true } } : { action: "decline" },
+    );
   await client.connect(new OldTransport(new URL(url), { requestInit: { headers } }) as never);
   return withCalls(client as never);
 }

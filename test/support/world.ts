@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
-import { inject } from "vitest";
+import { inject, type ProvidedContext } from "vitest";
 import { programs } from "../../deploy/local/programs/programs.ts";
 import { fields as gatewayFields } from "../../gateway/config.ts";
 import { start as startGateway } from "../../gateway/main.ts";
@@ -16,7 +16,9 @@ import type { Running } from "../../services/kit/process/process.ts";
 import { programsDir } from "../../services/kit/process/program.ts";
 import { type Mailbox, startMailbox } from "../../services/kit/testing/smtp-server.ts";
 import { migratedDatabase } from "../../services/kit/testing/testing.ts";
+import { testDomain } from "../cluster/setup/domain.ts";
 import { type Door, openDoor } from "./door.ts";
+import { startForwardProxy } from "./servers/forward-proxy.ts";
 import { testNats } from "./servers/nats.ts";
 
 /** The whole platform in this process, with its own servers and folders, used through its public API. */
@@ -116,6 +118,7 @@ export async function startWorld(
   const door = await openDoor(origin, ownerToken);
   return {
     ...door,
+    processEnv: {},
     ports,
     /** Ports of the services' gRPC servers, and the keys that sign a caller for them. */
     grpcPorts: Object.fromEntries(running.map(({ name, grpcPort }) => [name, grpcPort])),
@@ -165,7 +168,12 @@ declare module "vitest" {
 }
 
 /** What a user story needs: the platform's public API, and the output of its processes. */
-export type Platform = Door & { output: () => Promise<string>; stop: () => Promise<void> };
+export type Platform = Door & {
+  /** What a process of its own needs in its environment to reach the platform. */
+  processEnv: Record<string, string>;
+  output: () => Promise<string>;
+  stop: () => Promise<void>;
+};
 
 /**
  * Returns the platform under test in a run on a cluster, else one started in this process: for stories that hold
@@ -175,7 +183,26 @@ export async function openPlatform(): Promise<Platform> {
   const given = inject("platform");
   if (!given) return startWorld();
   const door = await openDoor(given.origin, given.ownerToken);
-  return { ...door, output: () => outputOf(given.namespace), stop: async () => {} };
+  const { env, close } = await openWay(given);
+  return { ...door, processEnv: env, output: () => outputOf(given.namespace), stop: close };
+}
+
+/**
+ * Only this process resolves the names of a platform on a cluster (test/cluster/setup/reach.ts) and trusts its certificate:
+ * others do by a proxy here and a file.
+ */
+async function openWay({ appsHost, certificate }: NonNullable<ProvidedContext["platform"]>) {
+  const [proxy, dir] = await Promise.all([
+    startForwardProxy(testDomain, appsHost),
+    mkdtemp(join(tmpdir(), "berth-way-")),
+  ]);
+  const file = join(dir, "certificate.pem");
+  await writeFile(file, certificate);
+  const close = async () => {
+    proxy.stop();
+    await rm(dir, { recursive: true, force: true });
+  };
+  return { env: { HTTPS_PROXY: proxy.url, HTTP_PROXY: proxy.url, NODE_EXTRA_CA_CERTS: file }, close };
 }
 
 /** As `openPlatform`, with the mailbox to which the platform sends. */

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
-import { Unreachable } from "../../typescript/src/errors.ts";
+import { reasonOf, Unreachable } from "../../typescript/src/errors.ts";
 import { Failure, refused } from "../failure.ts";
 import type { Credential } from "./credentials.ts";
 import { USER_AGENT } from "./http.ts";
@@ -49,10 +49,7 @@ export async function request(
     }
   } catch (error) {
     init.signal?.throwIfAborted();
-    const { cause, message } = error as Error & { cause?: Error };
-    throw new Unreachable(`${new URL(url).origin} cannot be reached: ${cause?.message || message}.`, {
-      cause: error,
-    });
+    throw new Unreachable(`${new URL(url).origin} cannot be reached: ${reasonOf(error)}.`, { cause: error });
   }
 }
 

@@ -1,5 +1,5 @@
 import { Berth } from "../../typescript/src/berth.ts";
-import { Unreachable } from "../../typescript/src/errors.ts";
+import { reasonOf, Unreachable } from "../../typescript/src/errors.ts";
 import { Failure, refused, usage } from "../failure.ts";
 import { type Credential, readCredentials, updateCredentials } from "./credentials.ts";
 import { type Observed, observingFetch, type ProxyUse, useProxy } from "./http.ts";
@@ -187,11 +187,11 @@ function patiently(send: typeof fetch, origin: string, say: (text: string) => vo
       answered = true;
       return response;
     } catch (error) {
-      const { cause, name, message } = error as Error & { cause?: NodeJS.ErrnoException };
+      const { cause, name } = error as Error & { cause?: NodeJS.ErrnoException };
       const why = `${cause?.code ?? ""} ${cause?.message ?? ""}`;
       failures++;
       if (FINAL.test(why) || (!answered && failures > FIRST_RETRIES))
-        throw new Unreachable(`${origin} cannot be reached: ${cause?.message || message}.`, { cause: error });
+        throw new Unreachable(`${origin} cannot be reached: ${reasonOf(error)}.`, { cause: error });
       if (failures === 3 && name !== "AbortError") say(`Waiting for ${origin} …`);
       throw error;
     }

@@ -1,4 +1,4 @@
-import { Refusal, refusalIn, refusalOf, Unreachable } from "./errors.ts";
+import { Refusal, reasonOf, refusalIn, refusalOf, Unreachable } from "./errors.ts";
 import { type Frame, framesOf } from "./sse.ts";
 
 export type ClientOptions = {
@@ -238,15 +238,6 @@ function unreachableFor(cause: unknown, timeoutMs?: number): Unreachable {
   if (cause instanceof Unreachable) return cause;
   const why = timeoutMs === undefined ? reasonOf(cause) : `it did not answer within ${timeoutMs / 1_000} s`;
   return new Unreachable(`The server cannot be reached: ${why}.`, { cause });
-}
-
-/** Returns what an error says; `fetch` says only "fetch failed", and its cause why. */
-function reasonOf(error: unknown): string {
-  const { cause, message } = (error ?? {}) as {
-    cause?: { message?: string; code?: string };
-    message?: string;
-  };
-  return cause?.message || cause?.code || message || String(error);
 }
 
 async function bodyOf(response: Response, accept = "json"): Promise<unknown> {

@@ -76,6 +76,16 @@ export class Unreachable extends Error {
   override name = "Unreachable";
 }
 
+/**
+ * Returns why no answer arrived, without a full stop: what the innermost cause says. `fetch` says only "fetch failed", and
+ * its cause, where a proxy refused, only that the request was cancelled.
+ */
+export function reasonOf(error: unknown): string {
+  const { cause, message, code } = (error ?? {}) as { cause?: unknown; message?: string; code?: string };
+  if (cause instanceof Error) return reasonOf(cause);
+  return (message || code || String(error)).replace(/\.$/, "");
+}
+
 type Envelope = {
   code: string;
   message: string;

@@ -22,7 +22,12 @@ test("an answer that is too large is cut where it is longest, and says so", () =
   expect(JSON.stringify(cut).length).toBeLessThanOrEqual(MAX_ANSWER);
   expect(cut).toMatchObject({ total: 1000, truncated: true });
   expect(cut.services[0]).toEqual(services[0]);
-  expect(JSON.stringify(fitted({ text: "x".repeat(50_000) })).length).toBeLessThan(MAX_ANSWER + 100);
+  for (const text of ["x", '"', "\n\u2028é👋"]) {
+    const start = fitted({ text: text.repeat(50_000) });
+    expect(start.truncated).toBe(true);
+    expect(JSON.stringify(start).length).toBeLessThanOrEqual(MAX_ANSWER);
+    expect(JSON.stringify(start).length).toBeGreaterThan(MAX_ANSWER - 20);
+  }
 });
 
 test("of many lists all are cut, and none to nothing", () => {

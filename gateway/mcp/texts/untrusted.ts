@@ -43,7 +43,7 @@ export function fitted(answer: Record<string, unknown>, max = MAX_ANSWER): Recor
       .filter(({ length }) => length > 1)
       .map((list) => ({ list, size: JSON.stringify(list).length }))
       .sort((a, b) => b.size - a.size);
-    if (!lists[0]) return { truncated: true, text: JSON.stringify(copy).slice(0, max) };
+    if (!lists[0]) return startOf(JSON.stringify(copy), max);
     // All that are about as long as the longest in one pass: one at a time takes seconds for a project of many environments.
     for (const { list, size } of lists) {
       if (excess <= 0 || size * 2 < lists[0].size) break;
@@ -52,6 +52,18 @@ export function fitted(answer: Record<string, unknown>, max = MAX_ANSWER): Recor
     }
     copy.truncated = true;
   }
+}
+
+/** Returns the start of a text, as much as fits: quotes and line breaks take two characters in JSON. */
+function startOf(text: string, max: number): Record<string, unknown> {
+  const sizeOf = (length: number) => JSON.stringify({ truncated: true, text: text.slice(0, length) }).length;
+  let [fits, tooLong] = [0, text.length + 1];
+  while (tooLong - fits > 1) {
+    const length = (fits + tooLong) >> 1;
+    if (sizeOf(length) <= max) fits = length;
+    else tooLong = length;
+  }
+  return { truncated: true, text: text.slice(0, fits) };
 }
 
 function listsIn(value: unknown): unknown[][] {

@@ -1,6 +1,8 @@
 import { cpSync, existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import pg from "pg";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { eventually } from "../../../services/kit/testing/testing.ts";
 import { open } from "../../support/apps.ts";
 import { type Machine, openMachine } from "../../support/cli.ts";
 import { openPlatform, type Platform } from "../../support/world.ts";
@@ -12,7 +14,7 @@ const project = `cli-${Math.random().toString(36).slice(2, 8)}`;
 
 beforeAll(async () => {
   world = await openPlatform();
-  machine = openMachine();
+  machine = openMachine(world.processEnv);
   cpSync(app, machine.folder, { recursive: true });
   await machine.must(["login", world.origin, "--token", "-"], { input: `${world.ownerToken}\n` });
 });
@@ -60,7 +62,7 @@ test("three commands sign in, create a project and deploy a folder; what follows
 });
 
 test("a folder whose build fails ends with 3, says why and what to type; what is live stays", async () => {
-  const broken = openMachine({ XDG_CONFIG_HOME: join(machine.home, ".config") });
+  const broken = openMachine({ ...world.processEnv, XDG_CONFIG_HOME: join(machine.home, ".config") });
   broken.write({
     "notes.txt": "no app",
     ".berth.json": readFileSync(join(machine.folder, ".berth.json"), "utf8"),
@@ -82,7 +84,7 @@ test("a folder whose build fails ends with 3, says why and what to type; what is
 });
 
 test("an app that does not become healthy ends with 3 as well", async () => {
-  const crashing = openMachine({ XDG_CONFIG_HOME: join(machine.home, ".config") });
+  const crashing = openMachine({ ...world.processEnv, XDG_CONFIG_HOME: join(machine.home, ".config") });
   crashing.write({
     "package.json": '{"scripts":{"start":"node server.js"}}',
     "server.js": 'console.error("no database here"); process.exit(1);',
@@ -153,6 +155,33 @@ test("a command runs with the variables, its exit code is berth's, and starts ag
   await running.said(/has changed/);
   running.child.kill("SIGTERM");
   expect((await running.ended).code).toBe(143);
+});
+
+test("an addon is reached by a local port where this machine can; on a cluster, berth says who can instead", async () => {
+  await machine.must(["services", "create", "db", "--type", "postgres"]);
+  await machine.must(["vars", "set", "DATABASE_URL", "--connection", "db.URL"]);
+  const url = await eventually("the addon has an address", async () => {
+    const revealed = await machine.berth(["vars", "reveal", "DATABASE_URL"]);
+    return revealed.code === 0 && new URL(revealed.stdout);
+  });
+  const connecting = machine.start(["addons", "connect", "db", "--port", "0"]);
+  if (inject("platform")) {
+    const { code, stderr } = await connecting.ended;
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining(`db listens at ${url.host}, which this machine cannot reach`),
+    ]);
+    return;
+  }
+  const [, port] = (await connecting.said(/^127\.0\.0\.1:(\d+)$/m))!;
+  const client = new pg.Client({
+    connectionString: Object.assign(new URL(url), { host: `127.0.0.1:${port}` }).href,
+  });
+  await client.connect();
+  expect((await client.query("select 1 as one")).rows).toEqual([{ one: 1 }]);
+  await client.end();
+  connecting.child.kill("SIGINT");
+  expect((await connecting.ended).code).toBe(130);
 });
 
 test("any request can be sent, and a refusal is its answer with exit code 1", async () => {

@@ -325,6 +325,24 @@ describe("the network", () => {
     ]);
   });
 
+  test("a proxy that refuses is named as the reason", async () => {
+    const proxy = http.createServer();
+    proxy.on("connect", (_request, socket) => socket.end("HTTP/1.1 403 Forbidden\r\n\r\n"));
+    const env = { HTTP_PROXY: await listening(proxy) };
+    const at = open({ BERTH_URL: "http://berth.example.com" });
+    const [call, login] = await Promise.all([
+      at.berth(["projects", "--token", "t"], { env }),
+      at.berth(["login", "http://berth.example.com"], { env }),
+    ]);
+    for (const { code, stderr } of [call, login])
+      expect([code, stderr]).toEqual([
+        4,
+        expect.stringMatching(
+          /Error: http:\/\/berth\.example\.com cannot be reached: Proxy response \(403\).*[^.]\.\n/,
+        ),
+      ]);
+  });
+
   test("where the user's streams are used up a deployment is followed by asking again and again", async () => {
     const error = { code: "rate_limited", message: "5 streams are open.", requestId: "r", details: [] };
     const url = await between(async (request, pass) => {

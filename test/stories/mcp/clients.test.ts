@@ -8,14 +8,14 @@ import { openMachine } from "../../support/cli.ts";
 import { generations, type McpClient } from "../../support/mcp.ts";
 import { consent } from "../../support/oauth/application.ts";
 import { clientStore, sdks } from "../../support/oauth/mcp-client.ts";
-import { startWorld, type World } from "../../support/world.ts";
+import { openPlatform, type Platform } from "../../support/world.ts";
 
-let world: World;
+let world: Platform;
 let url: string;
 const connected: McpClient[] = [];
 
 beforeAll(async () => {
-  world = await startWorld();
+  world = await openPlatform();
   url = `${world.origin}/mcp`;
 });
 afterAll(async () => {
@@ -37,8 +37,15 @@ async function signIn(role: "reader" | "editor", { auth } = sdks[1]!) {
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
-async function connect(generation: (typeof generations)[number], token: string, query = "") {
-  const client = await generation.connect({ url: url + query, headers: bearer(token) });
+type Connection = { query?: string; answer?: (question: string) => boolean };
+
+async function connect(
+  generation: (typeof generations)[number],
+  token: string,
+  { query = "", answer }: Connection = {},
+) {
+  const headers = bearer(token);
+  const client = await generation.connect({ url: url + query, headers, ...(answer && { answer }) });
   connected.push(client);
   return client;
 }
@@ -74,6 +81,27 @@ test("the address of the tools leads a client to its sign-in, and its token work
 });
 
 describe.each(generations)("$name", (generation) => {
+  test("a write takes two steps, and only a client of the newest revision asks its user in between", async () => {
+    const { token } = await signIn("editor");
+    const questions: string[] = [];
+    const answer = (question: string) => questions.push(question) > 0;
+    const project = `two-steps-${generations.indexOf(generation)}`;
+    const client = await connect(generation, token);
+    await client.call("create_project", { name: project });
+    const input = { path: project, set: [{ name: "LEVEL", value: "1" }] };
+    const first = await client.call("set_variables", input);
+    expect((await client.call("get_variables", { path: project })).data.variables).toEqual([]);
+    const { confirmation } = first.data;
+    expect((await client.call("set_variables", { ...input, confirmation })).data.result.applied).toBe(1);
+    expect((await client.call("set_variables", { ...input, confirmation })).isError).toBe(true);
+
+    const asking = await connect(generation, token, { answer });
+    const more = { path: project, set: [{ name: "MORE", value: "1" }] };
+    const { data } = await asking.call("set_variables", more);
+    if (generation === generations[0]) expect([questions.length, data.result.applied]).toEqual([1, 1]);
+    else expect([questions, data]).toEqual([[], { preview: data.preview, confirmation: expect.any(String) }]);
+  });
+
   test("a reader sees the tools that read, an editor all that machines may use, and calls are answered", async () => {
     const [reader, editor] = await Promise.all(
       (["reader", "editor"] as const).map(async (role) => connect(generation, (await signIn(role)).token)),
@@ -120,21 +148,21 @@ describe.each(generations)("$name", (generation) => {
 
 test("the query narrows what a connection lists and does, and a wrong one is refused", async () => {
   const [modern] = generations;
-  const reads = await connect(modern!, world.ownerToken, "?read_only");
+  const reads = await connect(modern!, world.ownerToken, { query: "?read_only" });
   expect(
     (await reads.tools()).every(
       ({ annotations }) => (annotations as object & { readOnlyHint?: boolean }).readOnlyHint,
     ),
   ).toBe(true);
   expect((await reads.call("create_project", { name: "no" })).text).toContain("read_only");
-  const some = await connect(modern!, world.ownerToken, "?tools=whoami,create_environment");
+  const some = await connect(modern!, world.ownerToken, { query: "?tools=whoami,create_environment" });
   expect((await some.tools()).map(({ name }) => name)).toEqual(["whoami", "create_environment"]);
   const [one, other] = await Promise.all(
     ["narrow-one", "narrow-other"].map((name) =>
       world.must<{ id: string; name: string }>("POST", `${world.A}/projects`, { name }),
     ),
   );
-  const narrow = await connect(modern!, world.ownerToken, "?project=narrow-one");
+  const narrow = await connect(modern!, world.ownerToken, { query: "?project=narrow-one" });
   expect((await narrow.tools()).map(({ name }) => name)).not.toContain("create_project");
   expect((await narrow.call("whoami")).data.projects).toMatchObject([{ id: one!.id }]);
   for (const project of [other!.id, other!.name])
@@ -166,7 +194,6 @@ test("a message that is wrong is answered with an error of the protocol, and non
     { body: `${"[".repeat(50_000)}${"]".repeat(50_000)}` },
     { body: older(`${'{"a":'.repeat(50_000)}1${"}".repeat(50_000)}`) },
     { body: older(`{${Array.from({ length: 20_000 }, (_, n) => `"${n}":1`).join()}}`) },
-    modern("subscriptions/listen", { notifications: { toolsListChanged: true } }),
     modern("no/such", {}),
     modern("tools/call", { name: "reveal", arguments: {} }),
     modern("tools/call", { name: "get_service", arguments: [] }),
@@ -192,7 +219,11 @@ test("a message that is wrong is answered with an error of the protocol, and non
 });
 
 test("berth mcp serves the same tools over stdio with the sign-in of the command line", async () => {
-  const machine = openMachine({ BERTH_URL: world.origin, BERTH_TOKEN: world.ownerToken });
+  const machine = openMachine({
+    ...world.processEnv,
+    BERTH_URL: world.origin,
+    BERTH_TOKEN: world.ownerToken,
+  });
   const child = spawn(
     process.execPath,
     ["clients/cli/bin/berth.js", "mcp", "--tools", "whoami,get_service"],
@@ -220,8 +251,14 @@ test("berth mcp serves the same tools over stdio with the sign-in of the command
     expect(result.tools.map(({ name }: { name: string }) => name)).toEqual(["whoami", "get_service"]);
     const called = await ask("tools/call", { name: "whoami", arguments: {}, _meta: meta });
     expect(called.result.structuredContent.account.id).toBe(world.accountId);
-    child.stdin!.write("not json\n");
-    expect(JSON.parse((await lines.next()).value as string)).toMatchObject({ error: { code: -32_700 } });
+    for (const [line, code] of [
+      ["not json", -32_700],
+      ["null", -32_600],
+      ["[]", -32_600],
+    ] as const) {
+      child.stdin!.write(`${line}\n`);
+      expect(JSON.parse((await lines.next()).value as string)).toMatchObject({ id: null, error: { code } });
+    }
     child.stdin!.end();
     expect(await once(child, "exit")).toEqual([0, null]);
   } finally {

@@ -97,11 +97,12 @@ function tableOf(ctx: Context, title: string, data: Row[]): Shown {
         each.type,
         painted(ctx, each.status),
         each.liveVersion === undefined ? "–" : `v${each.liveVersion}`,
-        io.shown(each.url ?? each.statusMessage ?? ""),
+        io.shown(each.url ?? ""),
       ]);
       printTable(io, ["SERVICE", "TYPE", "STATUS", "LIVE", "ADDRESS"], rows);
-      for (const { name, url, statusMessage } of data)
-        if (url && statusMessage) io.note(`  ${name}: ${io.shown(statusMessage)}`);
+      // Beneath the table, which is cut at the edge of a terminal.
+      for (const { name, statusMessage } of data)
+        if (statusMessage) io.note(`  ${name}: ${io.shown(statusMessage)}`);
       const pending = data.filter(({ pendingChanges }) => pendingChanges).map(({ name }) => name);
       if (pending.length > 0) io.note(`  Changes wait for the next deployment of ${pending.join(", ")}.`);
     },

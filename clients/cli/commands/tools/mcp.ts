@@ -67,6 +67,8 @@ async function answer(
   } catch {
     return errorLine(null, -32_700, "This line is not valid JSON.");
   }
+  if (typeof message !== "object" || message === null || Array.isArray(message))
+    return errorLine(null, -32_600, "A line is one message: an object.");
   const hasAnswer = message.method !== undefined && message.id !== undefined;
   try {
     const response = await session.send(url, {
