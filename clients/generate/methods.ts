@@ -96,6 +96,7 @@ export const METHODS: Record<string, Record<string, string>> = {
     createUpload: "createUpload",
     deployFromArchive: "deployFromArchive",
     rollback: "rollback",
+    clearBuildCache: "clearBuildCache",
     cancel: "cancelDeployment",
     list: "listDeployments",
     get: "getDeployment",

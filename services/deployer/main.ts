@@ -36,7 +36,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
     const entitlementsOf = createEntitlements(config);
     const secrets = createSecrets(config.secretKeys);
     const engine = await startEngine(config, secrets, log, environmentPlans(pool, entitlementsOf));
-    const { runtime, store, addonServers } = engine;
+    const { runtime, store, builder, addonServers } = engine;
     const images = accountImages(engine.isBuiltImage, config.allowedRegistries);
     const variables = client(VariablesInternal, config.variablesUrl);
     const announce = createAnnounce(variables);
@@ -56,6 +56,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       secrets,
       store,
       runtime,
+      builder,
       resolve,
       early,
       changes,

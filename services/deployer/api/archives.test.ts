@@ -1,4 +1,8 @@
+import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { rename } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { refused } from "../../kit/testing/refusal.ts";
@@ -73,4 +77,44 @@ test("an archive that was deployed takes no other bytes: neither by its URL nor 
   expect((await until(path, 1, "failed")).errors).toMatchObject([
     { stage: "source", code: "archive_changed" },
   ]);
+});
+
+test("dependencies are reused by the next build, unless the build cache was cleared", async () => {
+  const { deployments, path, until } = await webService();
+  const tarball = await archiveOf({
+    "package/package.json": JSON.stringify({ name: "lib", version: "1.0.0" }),
+  });
+  const packages = createServer((_, response) => response.end(tarball)).listen(0, "127.0.0.1");
+  await once(packages, "listening");
+  const start = "node -e 'require(`http`).createServer((_, r) => r.end()).listen(process.env.PORT)'";
+  const app = { name: "app", version: "1.0.0", scripts: { start }, dependencies: { lib: "1.0.0" } };
+  const lib = {
+    version: "1.0.0",
+    resolved: `http://127.0.0.1:${(packages.address() as AddressInfo).port}/lib.tgz`,
+    integrity: `sha512-${createHash("sha512").update(tarball).digest("base64")}`,
+  };
+  const lock = {
+    name: app.name,
+    version: app.version,
+    lockfileVersion: 3,
+    packages: { "": app, "node_modules/lib": lib },
+  };
+  const deploy = async (version: number) => {
+    const archive = await archiveOf({
+      "package.json": JSON.stringify(app),
+      "package-lock.json": JSON.stringify(lock),
+      version: String(version),
+    });
+    const archiveRef = await upload(deployments.createUpload(path), archive);
+    await deployments.deployFromArchive({ ...path, archiveRef });
+    await until(path, version, "applied");
+    const { logs } = await deployments.getBuildLogs({ ...path, version });
+    return /Reusing the dependencies of an earlier build/.test(logs);
+  };
+  expect(await deploy(1)).toBe(false);
+  expect(await deploy(2)).toBe(true);
+  await deployments.clearBuildCache(path);
+  expect(await deploy(3)).toBe(false);
+  expect(await refused(deployments.clearBuildCache({ ...path, service: "ghost" }))).toBe("404 not_found");
+  packages.close();
 });

@@ -11,6 +11,7 @@ import { type Cursors, foreignCursor } from "../../kit/postgres/paging.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/refusals.ts";
 import { findEntitlements } from "../accounts/provisioning.ts";
+import type { Builder } from "../builder/port.ts";
 import { readLog } from "../builds/log-sql.ts";
 import { accept, type DeploymentInput } from "../deployments/accept/accept.ts";
 import { requireArchive, UPLOAD_SECONDS, UPLOAD_TYPE } from "../deployments/accept/archive-upload.ts";
@@ -49,6 +50,7 @@ export type DeploymentDeps = {
   secrets: Secrets;
   store: ObjectStore;
   runtime: Pick<Runtime, "logs" | "followLogs" | "check">;
+  builder: Pick<Builder, "removeCaches">;
   changes: StreamDeps["changes"];
   resolve: ResolveVariables;
   early: EarlyVariables;
@@ -65,7 +67,7 @@ type DeployResult = {
 
 /** Deploy, archive upload, history and logs (docs/deployments.md#sources). */
 export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof DeploymentService> {
-  const { pool, cursors, secrets, store, runtime, images, entitlementsOf } = deps;
+  const { pool, cursors, secrets, store, runtime, builder, images, entitlementsOf } = deps;
   return {
     async deploy(request, ctx) {
       const { image } = request;
@@ -182,6 +184,25 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         const found = await findRestorable(tx, entitlementsOf, service, request.version);
         await images.require(tx, service.accountId, "version", found.image);
         return { restores: found };
+      });
+    },
+
+    async clearBuildCache(request, ctx) {
+      const { id, type, deleting } = await requireService(pool, request);
+      refuseAddon(type);
+      if (deleting) throw serviceDeleting();
+      // Before its record, so that a record is never without it. Repeated, it only makes a build slower.
+      await builder.removeCaches(id);
+      return effect(pool, ctx, async (tx) => {
+        const service = await requireLocked(tx, request);
+        await audit(tx, who(ctx), {
+          service: "deployer",
+          accountId: service.accountId,
+          action: "build_cache.clear",
+          target: service.id,
+          metadata: { service: service.name },
+        });
+        return {};
       });
     },
 

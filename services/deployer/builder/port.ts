@@ -121,7 +121,10 @@ export type Builder = {
   discard(build: Pick<BuildRequest, "buildId" | "accountId">): Promise<void>;
   /** Removes an artifact that no release runs, if a build of this service made it; leaves any other. Idempotent. */
   removeArtifact(artifact: string, serviceId: string): Promise<void>;
-  /** Removes what is kept between the builds of a service, which must have no build under way. Idempotent. */
+  /**
+   * Removes what is kept between the builds of a service. A build that is under way installs what it does not find any
+   * more, and may keep that. Idempotent.
+   */
   removeCaches(serviceId: string): Promise<void>;
 };
 

@@ -138,7 +138,7 @@ function urnOf({ victims, proxies }: Platform, { only }: Schedule) {
 const READY_MS = 120_000;
 
 /** A fault goes on in what it caused: a process that restarts, connections that are made again; also when all is over. */
-async function untilReady(platform: Platform): Promise<void> {
+export async function untilReady(platform: Platform): Promise<void> {
   for (const deadline = Date.now() + READY_MS; Date.now() < deadline; await delay(100))
     if (await platform.isReady()) break;
   await delay(250);

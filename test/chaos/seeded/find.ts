@@ -3,7 +3,6 @@ import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { projectDir } from "../../../deploy/local/terminal/options.ts";
 import { createRandom } from "../../../services/kit/testing/random.ts";
 import { startMailbox } from "../../../services/kit/testing/smtp-server.ts";
@@ -15,7 +14,7 @@ import { steadyPace } from "../clients/pace.ts";
 import { createRecord } from "../clients/record.ts";
 import { prepareShared } from "../clients/shared.ts";
 import { work } from "../clients/work.ts";
-import { inflictFaults } from "../faults/inflict.ts";
+import { inflictFaults, untilReady } from "../faults/inflict.ts";
 import { createFaultLog } from "../faults/log.ts";
 import { startComposed } from "../platform/composed.ts";
 import { createSay } from "../run.ts";
@@ -159,7 +158,7 @@ async function findByLoad(search: Search): Promise<Found> {
         work(platform, shared, record, crew),
       ]);
       say(`round ${round + 1}: ${record.sent.length} requests, ${record.effects.length} keyed effects`);
-      while (!(await platform.isReady())) await delay(250);
+      await untilReady(platform);
       for (const check of CHECKS.filter(({ name }) => checks.includes(name)))
         if ((await look(check, checking, say)).value > 0) return found(check.name);
     }

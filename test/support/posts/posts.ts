@@ -214,6 +214,13 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
     return { path: `${S}/restart`, body: {}, named: byId, audited: created("service.restart") };
   },
 
+  async ClearBuildCache(door) {
+    const S = await liveService(door, unique("cache"), 0);
+    const { id } = await door.must<Made>("GET", S);
+    const audited = { action: "build_cache.clear", target: () => id };
+    return { path: `${S}/clear-build-cache`, body: {}, named: () => "{}", audited };
+  },
+
   async CancelDeployment(door) {
     const S = await liveService(door, unique("cancel"), 0);
     const scripts = { build: "sleep 600", start: "node server.js" };

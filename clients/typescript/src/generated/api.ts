@@ -1016,6 +1016,13 @@ export class Operations {
       ): Promise<Deployment | StagedAcknowledgement>;
     },
     /**
+     * Removes what is kept between the builds of a service: its next build installs all dependencies again.
+     *
+     * Role: editor.
+     */
+    clearBuildCache: (at: ServiceAddress, options?: CallOptions): Promise<void> =>
+      this.#caller.call<void>("POST", `${pathTo(at, 4)}/clear-build-cache`, { options }),
+    /**
      * Cancels a deployment that has not been applied yet. Its build stops, and the deployment fails with the error code `canceled`. The live release is not affected.
      *
      * Role: editor.

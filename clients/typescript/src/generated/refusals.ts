@@ -1441,6 +1441,22 @@ export type Refusals = {
     internal: never;
     unavailable: never;
   };
+  "deployments.clearBuildCache": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    service_deleting: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "not_deployable" | "unknown_field" | "too_long" | "out_of_range" | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
   "deployments.cancel": {
     malformed_request: never;
     unauthenticated: never;
