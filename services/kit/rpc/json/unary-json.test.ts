@@ -162,7 +162,7 @@ test("a handler's signal aborts when the process stops", async () => {
 });
 
 test("an answered request is collected without a collection of the whole heap", async () => {
-  const measuring = fork(join(import.meta.dirname, "../testing/answered-heap.ts"), {
+  const measuring = fork(join(import.meta.dirname, "../../testing/answered-heap.ts"), {
     execArgv: ["--expose-gc"],
   });
   const [bytesEach] = await Promise.race([
