@@ -58,9 +58,9 @@ function missing({ mailbox, record, shared }: Checking): string[] {
   return exceptions;
 }
 
-/** Has mails tried again at once that wait after a failure; those that were just taken are under way. */
+/** Has mails tried again at once that wait after a failure, but not those taken within 100 s: they may be under way. */
 async function hasten({ rows }: Checking): Promise<void> {
   for (const schema of ["identity", "notifications"])
     await rows(`update ${schema}.mails set due_at = now()
-      where due_at > now() and due_at not between now() + interval '150 s' and now() + interval '190 s'`);
+      where due_at > now() and due_at not between now() + interval '80 s' and now() + interval '190 s'`);
 }
