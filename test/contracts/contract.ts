@@ -89,23 +89,25 @@ function readDocument() {
       const validate = validators.get(pointer) ?? ajv.compile({ $ref: `openapi#${encodeURI(pointer)}` });
       validators.set(pointer, validate);
       const body = JSON.parse(text);
-      if (!validate(body)) {
-        const { instancePath, message, params } = validate.errors![0]!;
-        return [`${instancePath} ${message} ${JSON.stringify(params)}`];
-      }
-      const known = response["x-codes"];
-      if (!known) return [];
-      const { error } = body as { error: string | { code: string; details: { reason: string }[] } };
-      // Errors of OAuth are not in the envelope: their code is the member itself.
-      const { code, details } = typeof error === "string" ? { code: error, details: [] } : error;
-      const documented = known.find((each) => each.code === code);
-      if (!documented) return [`the code ${code} is not documented`];
-      const unknown = details
-        .map(({ reason }) => reason)
-        .filter((reason) => !documented.reasons.includes(reason));
-      return unknown.map((reason) => `the reason ${reason} is not documented`);
+      const refusals = unknownRefusals(response["x-codes"], body);
+      if (refusals.length > 0 || validate(body)) return refusals;
+      const { instancePath, message, params } = validate.errors![0]!;
+      return [`${instancePath} ${message} ${JSON.stringify(params)}`];
     },
   };
+}
+
+/** Returns what an error says that a response does not document; nothing if it is no error. */
+function unknownRefusals(known: Response["x-codes"], body: unknown): string[] {
+  const { error } = (body ?? {}) as { error?: string | { code: string; details?: { reason: string }[] } };
+  if (!known || error === undefined) return [];
+  // Errors of OAuth are not in the envelope: their code is the member itself.
+  const { code, details = [] } = typeof error === "string" ? { code: error } : error;
+  const documented = known.find((each) => each.code === code);
+  if (!documented) return [`the code ${code} is not documented`];
+  return details
+    .filter(({ reason }) => !documented.reasons.includes(reason))
+    .map(({ reason }) => `the reason ${reason} is not documented`);
 }
 
 const escaped = (path: string) => path.replaceAll("~", "~0").replaceAll("/", "~1");
