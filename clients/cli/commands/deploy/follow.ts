@@ -65,7 +65,7 @@ async function conclude(
   const { io, signal } = ctx;
   const berth = await ctx.berth();
   if (outcome === "healthy") {
-    const { url } = (await service) ?? (await berth.services.get(at, { signal }));
+    const url = (await service)?.url ?? (await berth.services.get(at, { signal })).url;
     if (io.json) io.outJson({ outcome, deployment, ...(url && { url }) });
     else io.out(url ?? `${at.service} runs v${deployment.version}.`);
     return 0;
@@ -119,7 +119,7 @@ async function follow(ctx: Context, at: ServiceAddress, accepted: Deployment): P
       if (status === "applied" && rollingSince === undefined) {
         await lastLines(log);
         rollingSince = performance.now();
-        // Its address is there already, and the release takes a second at least.
+        // On one machine its address is there already, and the release takes a second at least.
         const berth = await ctx.berth();
         service = berth.services.get(at, { signal: ctx.signal }).catch(() => undefined);
         steps.wait("Rolling out", `v${deployment.version}`);
