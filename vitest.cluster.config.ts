@@ -19,7 +19,7 @@ export default defineConfig({
       "**/*.cluster.test.ts",
       "test/contracts/chart/*.test.ts",
       "test/api/scale.test.ts",
-      "test/stories/{main-path,rollback,roll-over,addons/addon-app,oauth/clients/oauth4webapi,notifications/deployments,cli/deploying,mcp/clients}.test.ts",
+      "test/stories/{main-path,rollback,roll-over,addons/addon-app,oauth/clients/oauth4webapi,notifications/deployments}.test.ts",
     ],
     exclude: ["**/node_modules/**"],
     testTimeout: 300_000,
