@@ -1,6 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { AccountService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { createSemaphore } from "../../services/kit/concurrency/semaphore.ts";
 import type { CachedCaller } from "../auth/caller-cache.ts";
 import type { CallApi, ToolCall } from "../requests/tool-call.ts";
 import { isIdOf } from "../routing/path-ids.ts";
@@ -49,7 +50,7 @@ export function createApi(options: {
   narrowing: Narrowing;
 }) {
   const { callApi, by, caller, narrowing } = options;
-  const inTurn = atOnce(MAX_AT_ONCE);
+  const inTurn = createSemaphore(MAX_AT_ONCE);
 
   /** Calls an RPC and resolves to the body of its response. Throws a `ToolRefusal`. */
   async function call<T>(rpc: DescMethod, members: object, idempotencyKey?: string): Promise<T> {
@@ -167,23 +168,6 @@ export function createApi(options: {
   };
 
   return { call, all, at, narrowed: narrowing.project };
-}
-
-/** Returns a function that does work, at most so much of it at the same time; the rest waits. */
-function atOnce(max: number): <T>(work: () => Promise<T>) => Promise<T> {
-  let free = max;
-  const waiting: (() => void)[] = [];
-  return async (work) => {
-    if (free > 0) free--;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else free++;
-    }
-  };
 }
 
 const EXAMPLES: Record<string, string> = { project: "shop", environment: "production", service: "web" };

@@ -8,7 +8,7 @@ import {
   type V1DeleteOptions,
   type V1ObjectMeta,
 } from "@kubernetes/client-node";
-import { createSemaphore } from "./semaphore.ts";
+import { createSemaphore } from "../../kit/concurrency/semaphore.ts";
 
 /** A kind of object, in the API's words. */
 export type Kind<T extends KubernetesObject> = {

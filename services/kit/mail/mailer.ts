@@ -1,4 +1,5 @@
 import nodemailer from "nodemailer";
+import { createPastSlow } from "../concurrency/past-slow.ts";
 import type { Logger } from "../log.ts";
 import { type Pool, type Tx, transaction } from "../postgres/db.ts";
 import { SEND_MAILS } from "../tasks/shared-tasks.ts";
@@ -15,11 +16,8 @@ import {
 } from "./outcome.ts";
 import { deleteMail, retryMail, type TakenMail, takeMails } from "./sql.ts";
 
-const STOP_MS = 5_000;
 /** How many mails of a queue are being sent at once, besides those that are slow. */
 const AT_ONCE = 10;
-/** A delivery that takes longer than this holds up no other. */
-const SLOW_MS = 2_000;
 const MOST_AT_ONCE = 100;
 /** How long no other replica takes a mail that one took; longer than a delivery may last. */
 const LEASE_SECONDS = 180;
@@ -113,38 +111,22 @@ function startSender(options: MailerOptions, transport: Transport, queue: string
     return outcome;
   }
 
-  const underWay = new Set<Promise<void>>();
-  let slow = 0;
-
   /** Takes as many mails as may be under way besides those that are. */
   async function takeSome(): Promise<Next> {
-    const limit = Math.min(AT_ONCE + slow, MOST_AT_ONCE) - underWay.size;
+    const limit = sending.room();
     const taken = limit > 0 ? await takeMails(pool, queue, { limit, leaseSeconds: LEASE_SECONDS }) : [];
-    for (const mail of taken) {
-      let isSlow = 0;
-      const timer = setTimeout(() => {
-        slow += isSlow = 1;
-        task.wake();
-      }, SLOW_MS);
-      const work: Promise<void> = deliver(mail)
-        .catch((error) => log.warn({ err: error }, "what became of a mail could not be recorded"))
-        .finally(() => {
-          clearTimeout(timer);
-          slow -= isSlow;
-          underWay.delete(work);
-          task.wake();
-        });
-      underWay.add(work);
-    }
+    for (const mail of taken)
+      sending.begin(
+        deliver(mail).catch((error) =>
+          log.warn({ err: error }, "what became of a mail could not be recorded"),
+        ),
+      );
     return limit > 0 && taken.length === limit ? "more" : undefined;
   }
 
-  async function end(): Promise<void> {
-    await task.stop();
-    await Promise.all(underWay);
-  }
+  const sending = createPastSlow({ atOnce: AT_ONCE, most: MOST_AT_ONCE }, () => task.wake());
   const task = startTask(SEND_MAILS, takeSome, { log, ...(queue && { of: queue }) });
-  return { stop: () => settledWithin(STOP_MS, end()) };
+  return { stop: () => sending.settle(task.stop()) };
 }
 
 function messageOf({ from }: MailSettings, mail: Mail, content: MailContent) {
@@ -159,14 +141,4 @@ function messageOf({ from }: MailSettings, mail: Mail, content: MailContent) {
     html: content.html,
     headers: { "Auto-Submitted": "auto-generated", ...content.headers },
   };
-}
-
-/** Waits until work is done, but no longer than this. */
-async function settledWithin(ms: number, work: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([work, late]);
-  clearTimeout(timer);
 }

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment } from "@kubernetes/client-node";
+import { createSemaphore } from "../../../kit/concurrency/semaphore.ts";
 import type { Loop } from "../../../kit/tasks/loop.ts";
 import { startTask } from "../../../kit/tasks/task.ts";
 import { isStatus } from "../../kube/client.ts";
-import { createSemaphore } from "../../kube/semaphore.ts";
 import { createYielder } from "../../shared/yielder.ts";
 import { COMPARE, FOLLOW_PLANS } from "../../tasks.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";

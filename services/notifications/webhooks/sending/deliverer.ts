@@ -1,5 +1,6 @@
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { WebhookDisabledSchema } from "../../../../proto/gen/berth/notifications/v1/events_pb.ts";
+import { createPastSlow } from "../../../kit/concurrency/past-slow.ts";
 import { audit } from "../../../kit/events/audit.ts";
 import { emit } from "../../../kit/events/outbox.ts";
 import type { Logger } from "../../../kit/log.ts";
@@ -14,8 +15,6 @@ import * as sql from "./sql.ts";
 
 /** How many deliveries are under way at once, besides those that are slow. */
 const AT_ONCE = 20;
-/** A delivery that takes longer than this holds up no other. */
-const SLOW_MS = 2_000;
 const MOST_AT_ONCE = 500;
 /** How many are under way to one webhook, in all processes. */
 const PER_WEBHOOK = 2;
@@ -45,53 +44,31 @@ export function startDeliverer({ pool, log, post, secrets }: DelivererOptions) {
     return post(new URL(url), headers, body);
   }
 
-  const underWay = new Set<Promise<void>>();
-  let slow = 0;
-
   /** Takes as many deliveries as may be under way besides those that are. */
   async function takeSome(): Promise<Next> {
-    const limit = Math.min(AT_ONCE + slow, MOST_AT_ONCE) - underWay.size;
-    if (limit <= 0) return undefined;
+    const limit = sending.room();
+    if (limit === 0) return undefined;
     const taking = { limit, leaseSeconds: LEASE_SECONDS, perWebhook: PER_WEBHOOK };
     const taken = await transaction(pool, (tx) => sql.takeDeliveries(tx, taking));
-    for (const delivery of taken) {
-      let isSlow = 0;
-      const timer = setTimeout(() => {
-        slow += isSlow = 1;
-        task.wake();
-      }, SLOW_MS);
-      const work: Promise<void> = deliver(delivery)
-        .catch((error) => log.warn({ err: error }, "what became of a delivery could not be recorded"))
-        .finally(() => {
-          clearTimeout(timer);
-          slow -= isSlow;
-          underWay.delete(work);
-          task.wake();
-        });
-      underWay.add(work);
-    }
+    for (const delivery of taken)
+      sending.begin(
+        deliver(delivery).catch((error) =>
+          log.warn({ err: error }, "what became of a delivery could not be recorded"),
+        ),
+      );
     return taken.length === limit ? "more" : undefined;
   }
 
   const unwatch = watchQueue(pool);
+  const sending = createPastSlow({ atOnce: AT_ONCE, most: MOST_AT_ONCE }, () => task.wake());
   const task = startTask(DELIVER_WEBHOOKS, takeSome, { log });
   return {
     /** Takes no more. What is under way is recorded if it ends soon, and sent again by another process otherwise. */
     stop: async () => {
       unwatch();
-      await task.stop();
-      await settledWithin(STOP_MS, underWay);
+      await sending.settle(task.stop());
     },
   };
-}
-
-const STOP_MS = 5_000;
-
-async function settledWithin(ms: number, works: Iterable<Promise<void>>): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  await Promise.race([Promise.all(works), late]);
-  clearTimeout(timer);
 }
 
 /** Records an attempt, and disables a webhook whose receiver is gone or failed for long. */
