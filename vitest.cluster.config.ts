@@ -1,5 +1,6 @@
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { withBuildpacks } from "./deploy/cluster/settings.ts";
 
 /** What the cluster itself does comes first, and the chart's upgrades, which roll every process, come last. */
 class InOrder extends BaseSequencer {
@@ -20,8 +21,9 @@ export default defineConfig({
       "test/contracts/chart/*.test.ts",
       "test/api/scale.test.ts",
       "test/stories/{main-path,rollback,roll-over,addons/addon-app,oauth/clients/oauth4webapi,notifications/deployments}.test.ts",
+      "test/stories/{cli/deploying,mcp/clients}.test.ts",
     ],
-    exclude: ["**/node_modules/**"],
+    exclude: ["**/node_modules/**", ...(withBuildpacks ? [] : ["**/buildpacks.cluster.test.ts"])],
     testTimeout: 300_000,
     hookTimeout: 300_000,
     pool: "forks",

@@ -5,6 +5,7 @@ import {
   type ConfigOf,
   choice,
   clientIdMetadata,
+  consoleSwitch,
   databaseFields,
   type Field,
   integer,
@@ -76,6 +77,8 @@ export const fields = {
   oauthUrl,
   oauthResource,
   clientIdMetadata,
+  /** `off` serves no console, and sessions of browsers are for the other pages alone. */
+  console: consoleSwitch,
   /** `off` lifts all limits, for benches and tests. */
   rateLimits: choice("RATE_LIMITS", ["on", "off"] as const, "on"),
   /** Requests a minute per user, and per network on the public routes of one purpose; 0 is no limit. */

@@ -14,6 +14,7 @@ import { createCallerCache } from "./auth/caller-cache.ts";
 import { invalidateOnEvents } from "./auth/invalidate-on-events.ts";
 import { isMachineToken, tokenFaults } from "./auth/token-shapes.ts";
 import { fields, type GatewayConfig } from "./config.ts";
+import { CONSOLE_PATH, consoleRoutes, readConsole } from "./console/console-routes.ts";
 import { docsRoutes } from "./docs/docs-routes.ts";
 import { type App, closeApp, createApp } from "./http/app.ts";
 import { createIdempotency } from "./limits/idempotency.ts";
@@ -27,6 +28,7 @@ import { sweepConfirmations } from "./mcp/sql.ts";
 import { startMetrics } from "./metrics/metrics-port.ts";
 import { type Installation, resourceMetadataUrl } from "./oauth/metadata.ts";
 import { registerOauth } from "./oauth/oauth-routes.ts";
+import { errorPage } from "./pages/kit/error-page.ts";
 import { pageRoutes } from "./pages/page-routes.ts";
 import { type RequestDeps, registerRoutes } from "./requests/handle-request.ts";
 import { toolCalls } from "./requests/tool-call.ts";
@@ -61,7 +63,12 @@ export async function start(config: GatewayConfig, log: Logger) {
   let origin = config.publicOrigin ?? "";
   const installation = () => installationOf(config, origin);
   const faultOf = tokenFaults({ issuer: () => (installation().embedded ? origin : undefined) });
-  const auth = createAuth({ callers, faultOf });
+  const consoleFiles = config.console === "on" ? await readConsole(log) : undefined;
+  const auth = createAuth({
+    callers,
+    faultOf,
+    consoleOrigin: () => (config.console === "on" ? origin : undefined),
+  });
   const limit = config.rateLimits === "on" ? config.streamsPerCaller : 0;
   const slots = createStreamSlots({ limit, pool, log });
   const streams = createStreams({
@@ -81,6 +88,7 @@ export async function start(config: GatewayConfig, log: Logger) {
     eventsFlow: watchEvents({ bus }),
     bodyMs: config.bodySeconds * 1_000,
     resourceMetadata: () => resourceMetadataUrl(installation()),
+    notFoundPage: (sentence) => errorPage("There is no such page", sentence),
   });
   const idempotency = createIdempotency({ pool, keys, log });
   const routes = allRoutes();
@@ -118,8 +126,12 @@ export async function start(config: GatewayConfig, log: Logger) {
   });
   registerStripeWebhook(app, { billing: backends.client(BillingInternal, config.billingUrl), tracing, log });
   const metrics = await startMetrics(config);
-  await pageRoutes(app, { prefix: config.apiPrefix, keys, origin: () => origin, idempotency, log });
-  await docsRoutes(app, () => origin + config.apiPrefix, config.apiPrefix);
+  const prefix = config.apiPrefix;
+  if (consoleFiles) await consoleRoutes(app, consoleFiles, prefix);
+  const home = consoleFiles ? CONSOLE_PATH : "/profile";
+  await pageRoutes(app, { prefix, keys, origin: () => origin, home, idempotency, log });
+  const baseUrl = () => origin + prefix;
+  await docsRoutes(app, { baseUrl, prefix, home: consoleFiles ? CONSOLE_PATH : "/docs" });
   const port = await listen(app, config);
   origin ||= `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`;
   const address = { port, origin, baseUrl: origin + config.apiPrefix };

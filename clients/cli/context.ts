@@ -96,7 +96,7 @@ export function createContext({ io, common, signal, loadCommands }: Given) {
     if (linked?.service && linked.environment.id === at.environmentId)
       return { ...at, service: linked.service };
     const all = await (await berth()).services.list(at, { limit: 100 }, { signal }).all();
-    const own = all.filter(({ type }) => type === "web" || type === "worker");
+    const own = all.filter(({ type }) => type !== "postgres" && type !== "redis");
     return {
       ...at,
       service: pick<Service>(own, undefined, "service", "-s", "berth services create NAME").name,

@@ -65,6 +65,11 @@ export const SECTIONS: Section[] = [
         load: async () => (await import("./commands/deploy/restart.ts")).commands,
       },
       {
+        word: "jobs",
+        summary: "Run a command beside a service, and list runs",
+        load: async () => (await import("./commands/deploy/jobs.ts")).commands,
+      },
+      {
         word: "scale",
         summary: "Change replicas and size",
         load: async () => (await import("./commands/deploy/scale.ts")).commands,
@@ -83,6 +88,11 @@ export const SECTIONS: Section[] = [
         word: "logs",
         summary: "Show what a service logs, or a build",
         load: async () => (await import("./commands/deploy/logs.ts")).commands,
+      },
+      {
+        word: "metrics",
+        summary: "Show what a service uses, and its requests",
+        load: async () => (await import("./commands/deploy/metrics.ts")).commands,
       },
       {
         word: "open",
@@ -125,6 +135,11 @@ export const SECTIONS: Section[] = [
         load: async () => (await import("./commands/catalog/services.ts")).commands,
       },
       {
+        word: "domains",
+        summary: "List, add and remove domains",
+        load: async () => (await import("./commands/catalog/domains.ts")).commands,
+      },
+      {
         word: "addons",
         summary: "List addons, and connect to one",
         load: async () => (await import("./commands/tools/addons.ts")).commands,
@@ -133,6 +148,11 @@ export const SECTIONS: Section[] = [
         word: "members",
         summary: "List, invite and remove members",
         load: async () => (await import("./commands/tools/members.ts")).commands,
+      },
+      {
+        word: "webhooks",
+        summary: "Send what happens to a URL",
+        load: async () => (await import("./commands/tools/webhooks.ts")).commands,
       },
     ],
   },

@@ -78,6 +78,21 @@ export const METHODS: Record<string, Record<string, string>> = {
     restart: "restartService",
     rotateCredentials: "rotateCredentials",
   },
+  domains: {
+    create: "createDomain",
+    list: "listDomains",
+    get: "getDomain",
+    delete: "deleteDomain",
+    check: "checkDomain",
+  },
+  runs: {
+    create: "createRun",
+    list: "listRuns",
+    get: "getRun",
+    cancel: "cancelRun",
+    logs: "getRunLogs",
+    followLogs: "getRunLogs#events",
+  },
   variables: {
     create: "createVariable",
     list: "listVariables",
@@ -105,6 +120,7 @@ export const METHODS: Record<string, Record<string, string>> = {
     followBuildLogs: "getBuildLogs#events",
   },
   logs: { list: "listLogs", follow: "listLogs#events" },
+  metrics: { get: "getMetrics" },
   notifications: {
     list: "listNotifications",
     countUnread: "countUnread",

@@ -32,6 +32,8 @@ export const backupFields = {
   /** The bundled registry; without it, images are not Berth's to keep. */
   registryUrl: optionalUrl("REGISTRY_URL", http),
   registryPassword: text("REGISTRY_PASSWORD", ""),
+  /** A docker configuration with its login, in place of the password of `berth`. */
+  registryAuth: optionalText("REGISTRY_AUTH"),
 };
 
 /** What `berth restore` reads besides, and what prepares the database. */

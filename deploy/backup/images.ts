@@ -13,9 +13,9 @@ const MANIFEST_TYPES = [
 ];
 const REQUEST_MS = 600_000;
 
-/** Returns a client of the bundled registry, whose user is `berth`. */
-export function openRegistry(url: string, password: string) {
-  const authorization = `Basic ${Buffer.from(`berth:${password}`).toString("base64")}`;
+/** Returns a client of the bundled registry. */
+export function openRegistry(url: string, password: string, user = "berth") {
+  const authorization = `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
   async function send(path: string, request: RequestInit & { duplex?: "half" } = {}, allowed: number[] = []) {
     const headers = { ...request.headers, authorization };
     const signal = AbortSignal.timeout(REQUEST_MS);

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { parsePushLogin } from "../../services/deployer/images/pulls/push-login.ts";
 import { type Connected, connectBus } from "../../services/kit/events/bus.ts";
 import { createLog } from "../../services/kit/log.ts";
 import type { ConfigOf } from "../../services/kit/process/config.ts";
@@ -41,11 +43,15 @@ export function open(config: BackupConfig): Parts {
             secretKey: config.storeSecretKey,
             prefix: "",
           }),
-    registry:
-      config.registryUrl === undefined
-        ? undefined
-        : openRegistry(config.registryUrl, config.registryPassword),
+    registry: registryOf(config),
   };
+}
+
+function registryOf({ registryUrl, registryAuth, registryPassword }: BackupConfig): Registry | undefined {
+  if (registryUrl === undefined) return undefined;
+  if (registryAuth === undefined) return openRegistry(registryUrl, registryPassword);
+  const { user, password } = parsePushLogin(readFileSync(registryAuth, "utf8"), new URL(registryUrl).host);
+  return openRegistry(registryUrl, password, user);
 }
 
 /** Returns the S3 of the environment as a place for backups. */

@@ -12,7 +12,13 @@ import { type Duplex, Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 
-type Meta = { name: string; namespace: string; resourceVersion: string; labels?: Record<string, string> };
+type Meta = {
+  name: string;
+  namespace: string;
+  resourceVersion: string;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+};
 type Path = {
   path?: string;
   pathType: string;
@@ -154,6 +160,17 @@ function findCertificate(host: string): SecureContext {
   return createSecureContext({ cert: Buffer.from(cert, "base64"), key: Buffer.from(key, "base64") });
 }
 
+const REDIRECT = "nginx.ingress.kubernetes.io/permanent-redirect";
+
+/** Returns where an Ingress with the annotations of ingress-nginx redirects the requests for a host. */
+function findRedirect(host: string, url: string): { status: number; location: string } | undefined {
+  const named = ownIngresses().find(({ spec }) => spec.rules?.some((rule) => rule.host === host));
+  const { [REDIRECT]: target, [`${REDIRECT}-code`]: code = "301" } = named?.metadata.annotations ?? {};
+  return target === undefined
+    ? undefined
+    : { status: Number(code), location: target.replaceAll("$request_uri", url) };
+}
+
 /** An exact host goes before a wildcard, then the longer path before the shorter. */
 const rank = (one: Path & { host?: string }) =>
   (one.host && !one.host.startsWith("*") ? 20_000 : 0) + (one.host ? 10_000 : 0) + (one.path ?? "/").length;
@@ -182,9 +199,11 @@ async function connectToAny(targets: Target[]): Promise<Socket | Refusal> {
   return { status: 502, reason: reasons.join(", ") };
 }
 
+const hostOf = ({ headers }: IncomingMessage) => (headers.host ?? "").toLowerCase().replace(/:\d+$/, "");
+
 /** Returns a connection for the request, or its refusal. */
 async function route(message: IncomingMessage): Promise<Socket | Refusal> {
-  const host = (message.headers.host ?? "").toLowerCase().replace(/:\d+$/, "");
+  const host = hostOf(message);
   const path = (message.url ?? "/").split("?")[0]!;
   const targets = findTargets(host, path);
   if (!targets) return { status: 404, reason: "no Ingress or HTTPRoute has this host and path" };
@@ -210,6 +229,8 @@ async function serve(message: IncomingMessage, response: ServerResponse): Promis
     response.writeHead(ready >= KINDS ? 200 : 503).end();
     return;
   }
+  const redirect = findRedirect(hostOf(message), message.url ?? "/");
+  if (redirect) return void response.writeHead(redirect.status, { location: redirect.location }).end();
   const socket = await route(message);
   if ("status" in socket) return refuse(response, socket);
   const { method, url: path } = message;

@@ -17,6 +17,12 @@ export const cable = { host: "berth-host", node: "berth-node" } as const;
 /** One registry with two names: the address is for pushing, the name for pulling (in pod specs). */
 export const registry = { push: `${network.node}:5000`, pull: "registry.local:5000" } as const;
 
+/**
+ * Whether the run has a builder image for buildpacks, and their tests: to build the lifecycle takes longer than these
+ * tests, and nothing else needs it.
+ */
+export const withBuildpacks = process.env.BERTH_CLUSTER_BUILDPACKS === "on";
+
 /** An S3 server for tests; its keys are no secret. */
 export const objectStore = {
   endpoint: `http://${network.node}:7070`,

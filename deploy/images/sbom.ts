@@ -14,16 +14,17 @@ type Component = {
   hashes?: { alg: "SHA-512"; content: string }[];
 };
 
-type Installed = { version?: string; link?: boolean; license?: string; integrity?: string };
+type Installed = { version?: string; link?: boolean; dev?: boolean; license?: string; integrity?: string };
 
-const npmRecord = "/app/node_modules/.package-lock.json";
+/** npm's records of what is installed, and of what the console was built with, parts of which are in its files. */
+const npmRecords = ["/app/node_modules/.package-lock.json", "/app/clients/console/packages.json"];
 const debianRecord = "/var/lib/dpkg/status";
 
-function npmPackages(): Component[] {
-  if (!existsSync(npmRecord)) return [];
-  const { packages } = JSON.parse(readFileSync(npmRecord, "utf8")) as { packages: Record<string, Installed> };
+function npmPackages(record: string): Component[] {
+  if (!existsSync(record)) return [];
+  const { packages } = JSON.parse(readFileSync(record, "utf8")) as { packages: Record<string, Installed> };
   return Object.entries(packages)
-    .filter(([path, { link, version }]) => path.includes("node_modules/") && !link && version)
+    .filter(([path, { link, dev, version }]) => path.includes("node_modules/") && !link && !dev && version)
     .map(([path, { version, license, integrity }]) => {
       const name = path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length);
       const digest = integrity?.match(/^sha512-(.+)$/)?.[1];
@@ -75,7 +76,7 @@ const document = {
   specVersion: "1.5",
   version: 1,
   metadata: { component: { type: "application", name, version } },
-  components: [node, ...npmPackages(), ...debianPackages()],
+  components: [node, ...npmRecords.flatMap(npmPackages), ...debianPackages()],
 };
 mkdirSync(dirname(file), { recursive: true });
 writeFileSync(file, `${JSON.stringify(document)}\n`);

@@ -7,7 +7,8 @@ import { createPlatform } from "./platform.ts";
 import { programs } from "./programs/programs.ts";
 import { createDisplay } from "./terminal/display.ts";
 import { help, type Options, readOptions } from "./terminal/options.ts";
-import { summary } from "./terminal/summary.ts";
+import { printsToJournal, summary } from "./terminal/summary.ts";
+import { systemdUnit } from "./terminal/unit.ts";
 
 /** Starts the platform, runs it until a signal arrives, stops it, and returns the exit code. */
 async function run(options: Options): Promise<number> {
@@ -25,7 +26,8 @@ async function run(options: Options): Promise<number> {
       await lock.announce(info.origin);
       display.close();
       const seconds = (Date.now() - began) / 1000;
-      display.line(await summary(info, { data: options.data, seconds, ...about }));
+      const journal = printsToJournal();
+      display.line(await summary(info, { data: options.data, seconds, journal, ...about }));
     });
     started.catch(() => {}); // A stop makes a start under way fail, which is no error then.
     await Promise.race([stopRequest, started.then(() => stopRequest)]);
@@ -62,7 +64,8 @@ process.stdout.on("error", () => {}); // The reader of a pipe may exit; the plat
 try {
   const options = readOptions(process.argv.slice(2), process.env);
   if (options.help) console.log(help);
-  process.exitCode = options.help ? 0 : await run(options);
+  else if (options.printUnit) console.log((await systemdUnit(options)).trimEnd());
+  else process.exitCode = await run(options);
 } catch (error) {
   const known = error instanceof StartFailure;
   console.error(known ? error.message : error);

@@ -1,16 +1,20 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { isLoopback } from "../../services/kit/network/own-origin.ts";
 import { programsDir } from "../../services/kit/process/program.ts";
+import { buildConsole } from "./console.ts";
 import { placeApps } from "./data/apps-folder.ts";
 import {
   choosePorts,
   type DataFolder,
   isFresh,
+  LOOPBACK,
   type MovedPort,
   makeFolder,
   requirePort,
   resetDataFolder,
 } from "./data/data-folder.ts";
 import { rotateLogs } from "./data/logs.ts";
+import { choosePublicAddresses } from "./data/public-addresses.ts";
 import { readSecrets, type Secrets } from "./data/secrets.ts";
 import { StartFailure } from "./failure.ts";
 import { startMailCapture } from "./mail/capture.ts";
@@ -23,7 +27,7 @@ import { startPostgres } from "./postgres/postgres.ts";
 import { httpGet } from "./processes/http-get.ts";
 import type { Running } from "./processes/running.ts";
 import { createParts } from "./programs/parts.ts";
-import { endOrphanedPrograms, startProgram } from "./programs/program-process.ts";
+import { endOrphanedPrograms, startProgram, urlOn } from "./programs/program-process.ts";
 import {
   API_PREFIX,
   environmentOf,
@@ -41,7 +45,7 @@ import type { LocalInfo } from "./terminal/summary.ts";
 
 export type Platform = {
   /** Starts everything; returns the content of `local.json`, the port of the app router, which ports moved, and if it is the first. */
-  start(): Promise<{ info: LocalInfo; router: number; moved: MovedPort[]; fresh: boolean }>;
+  start(): Promise<{ info: LocalInfo; listen: string; router: number; moved: MovedPort[]; fresh: boolean }>;
   /** Stops in order: gateway, services, NATS, PostgreSQL; takes at most 9 s. */
   stop(): Promise<void>;
   kill(): void;
@@ -112,6 +116,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       name,
       folder: program.folder,
       env: environmentOf(program, context),
+      host: kind === "gateway" ? context.listen : LOOPBACK,
       port: context.ports[name] as number,
       data: folder.dir,
       log: folder.log(name),
@@ -121,7 +126,8 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
   }
 
   async function start() {
-    if (options.port !== undefined) await requirePort(options.port);
+    const { listen } = options;
+    if (options.port !== undefined) await requirePort(options.port, options.listen);
     await endOrphanedPrograms(
       programs.map((program) => program.folder),
       folder.dir,
@@ -130,19 +136,30 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     await rotateLogs(folder.logs);
     await makeFolder(folder.deployer);
     const appsDir = await placeApps(folder, display.line);
+    const { publicUrl, appsDomain } = await choosePublicAddresses(folder, options);
+    const behindProxy = publicUrl !== undefined || appsDomain !== undefined;
+    if (publicUrl === undefined && !isLoopback(listen)) throw new StartFailure("usage", withoutUrl(listen));
     const fresh = await isFresh(folder);
     const secrets = await readSecrets(folder.dir, [...roles, addonRole], fresh);
-    const { ports, moved } = await choosePorts(folder, portNames, usualPorts, options.port);
-    const origin = `http://127.0.0.1:${ports.gateway}`;
+    const { ports, moved } = await choosePorts(folder, portNames, usualPorts, {
+      requested: options.port,
+      listen,
+      behindProxy,
+    });
+    const origin = urlOn(listen, ports.gateway as number);
     const [[postgres, nats], paying] = await allOrFirstFailure([
       startServers(ports, secrets),
       startPayments(origin, ports.stripe as number, secrets),
+      buildConsole(display.line),
     ] as const);
     const sending = await startMail(ports, secrets);
     const context: PlatformContext = {
       secrets,
       ports,
-      origin,
+      origin: publicUrl ?? origin,
+      listen,
+      appsDomain,
+      behindProxy,
       natsUrl: nats.url,
       databaseUrl: postgres.url,
       deployerDir: folder.deployer,
@@ -160,6 +177,8 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     const info = {
       origin,
       baseUrl,
+      ...(publicUrl && { publicUrl }),
+      ...(appsDomain && { appsDomain }),
       ownerEmail: OWNER_EMAIL,
       ownerToken,
       accountId,
@@ -167,7 +186,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       ...(checkoutUrl && { checkoutUrl }),
       pid: process.pid,
     };
-    return { info, router: ports.router as number, moved, fresh };
+    return { info, listen, router: ports.router as number, moved, fresh };
   }
 
   async function stop(): Promise<void> {
@@ -177,6 +196,10 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
 
   return { start, stop, kill: parts.kill };
 }
+
+const withoutUrl = (listen: string) =>
+  `--listen ${listen} needs --public-url, the URL at which others reach Berth: its answers and mails contain it. ` +
+  "Berth on one machine has no isolation between apps: whoever can deploy can do what the user who runs it can.";
 
 const portNames = [
   "gateway",

@@ -180,7 +180,7 @@ describe("403", () => {
 
 test("a machine is refused where users are asked for", async () => {
   const callers = createCallerCache({ findCaller: async () => undefined, keys: [Buffer.alloc(32)] });
-  const auth = createAuth({ callers, faultOf: () => undefined });
+  const auth = createAuth({ callers, faultOf: () => undefined, consoleOrigin: () => undefined });
   const route = allRoutes().find(({ rpc }) => rpc.name === "CreateToken")!;
   const caller: CachedCaller = {
     kind: "machine",

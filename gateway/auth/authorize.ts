@@ -1,8 +1,10 @@
+import type { IncomingHttpHeaders } from "node:http";
 import { atLeast } from "../../services/kit/rpc/caller-token.ts";
 import { isProblem, type Problem, problem, unreachable } from "../http/problem.ts";
 import { ID_OF, isIdOf } from "../routing/path-ids.ts";
 import type { Route } from "../routing/routes.ts";
 import { type CachedCaller, type CacheEntry, type CallerCache, cacheKeyOf } from "./caller-cache.ts";
+import { consoleSession } from "./session-cookie.ts";
 import type { TokenFault } from "./token-shapes.ts";
 
 export type Auth = ReturnType<typeof createAuth>;
@@ -33,6 +35,11 @@ const unauthenticated = (sentence: string) => problem(401, "unauthenticated", se
 const invalidToken = (sentence: string) =>
   problem(401, "unauthenticated", sentence, { tokenError: "invalid_token" });
 
+/** The refusal of a token that was issued for the tools of MCP (docs/mcp.md#access). */
+export const FOR_TOOLS = invalidToken(
+  "This access token is for the tools at /mcp. The API needs one whose resource is the API.",
+);
+
 /** Returns the refusal of a header that holds no token; it repeats nothing that was sent. */
 function withoutToken(header: string | undefined): Problem {
   if (header === undefined || header === "") return unauthenticated(NO_TOKEN);
@@ -47,11 +54,25 @@ function withoutToken(header: string | undefined): Problem {
 export function createAuth(options: {
   callers: CallerCache;
   faultOf: (token: string) => TokenFault | undefined;
+  /** The origin whose console may use the sessions of browsers; undefined where there is no console. */
+  consoleOrigin: () => string | undefined;
 }) {
-  const { callers, faultOf } = options;
+  const { callers, faultOf, consoleOrigin } = options;
   const identityUnreachable = (error: unknown) => unreachable("identity", error);
 
   return {
+    /**
+     * Returns the caller of a request to the API: whose token its Authorization header carries or, where it has none,
+     * whose session the console acts for.
+     */
+    identifyRequest(headers: IncomingHttpHeaders): Credentials | Problem | Promise<Credentials | Problem> {
+      const origin = consoleOrigin();
+      if (headers.authorization !== undefined || origin === undefined)
+        return this.identify(headers.authorization);
+      const session = consoleSession(headers, origin);
+      return this.identify(session && `Bearer ${session}`);
+    },
+
     /** Returns the caller whose token an Authorization header carries: 401 for a missing, malformed or unknown one. */
     identify(header: string | undefined): Credentials | Problem | Promise<Credentials | Problem> {
       const token = header === undefined ? undefined : BEARER.exec(header)?.[1];

@@ -6,7 +6,11 @@ let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
 
 beforeAll(async () => {
   platform = await testPlatform();
-  gateway = await platform.gateway({ PUBLIC_ORIGIN: "https://berth.example.com", API_PREFIX: "/api/v9" });
+  gateway = await platform.gateway({
+    PUBLIC_ORIGIN: "https://berth.example.com",
+    API_PREFIX: "/api/v9",
+    CONSOLE: "off",
+  });
 });
 
 afterAll(() => platform.stop());

@@ -17,10 +17,13 @@ const FILES: Record<string, string> = {
 
 /**
  * Registers the reference page at /docs and the document that it shows: GET /openapi.json (and below the prefix),
- * with this installation's base URL as its server. The origin redirects browsers to the page and clients that
- * accept JSON to the document.
+ * with this installation's base URL as its server. The origin redirects clients that accept JSON to the document, and
+ * browsers to `home`.
  */
-export async function docsRoutes(app: FastifyInstance, baseUrl: () => string, prefix: string): Promise<void> {
+export async function docsRoutes(
+  app: FastifyInstance,
+  { baseUrl, prefix, home }: { baseUrl: () => string; prefix: string; home: string },
+): Promise<void> {
   await serveFiles(app, join(import.meta.dirname, "page"), FILES);
   const document = JSON.parse(await readFile(join(import.meta.dirname, "../openapi.json"), "utf8"));
   let json = "";
@@ -32,9 +35,10 @@ export async function docsRoutes(app: FastifyInstance, baseUrl: () => string, pr
     serveText(app, path, "openapi.json", text);
   app.get("/", (request, reply) => {
     const { accept = "" } = request.headers;
-    const wantsJson = /json/.test(accept) && !/html/.test(accept);
+    const isBrowser = /html/.test(accept);
+    const wantsJson = /json/.test(accept) && !isBrowser;
     reply
       .headers({ "cache-control": "no-cache", vary: "accept", "x-request-id": request.id })
-      .redirect(wantsJson ? "/openapi.json" : "/docs");
+      .redirect(wantsJson ? "/openapi.json" : isBrowser ? home : "/docs");
   });
 }

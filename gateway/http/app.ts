@@ -15,7 +15,7 @@ import { answerPreflight, preflightOf } from "./cors.ts";
 import { noEndpoint } from "./no-endpoint.ts";
 import { errorEnvelope, inBytes, internal, type Problem, problem, unreadable } from "./problem.ts";
 import { requestId } from "./request-id.ts";
-import { errorResponse, writeResponse } from "./response.ts";
+import { errorResponse, type GatewayResponse, writeResponse } from "./response.ts";
 import { sendResponse } from "./send-response.ts";
 
 /** Longer than any name a path may hold; the router answers 404 above it. */
@@ -43,6 +43,8 @@ export function createApp(options: {
   bodyMs: number;
   /** Where the metadata of the API as a protected resource is. */
   resourceMetadata: () => string;
+  /** Returns the page for a person who opened a path that is none. */
+  notFoundPage: (sentence: string) => Pick<GatewayResponse, "type" | "body" | "more">;
 }): App {
   const { log } = options;
   const app = fastify({
@@ -95,10 +97,15 @@ export function createApp(options: {
     const wanted = preflightOf(request);
     const forScripts = here.filter(({ methods, cors }) => cors && wanted && methods.includes(wanted));
     if (forScripts.length > 0) answerPreflight(request, reply, methodsOf(forScripts));
+    else if (here.some(({ methods }) => methods.includes(request.method)))
+      refuse(request, reply, problem(404, "not_found", "There is no such file."));
     else if (here.length > 0) methodNotAllowed(request, reply, methodsOf(here));
     else {
       const isPerson = request.method === "GET" && wants(request.headers.accept, "text/html");
-      refuse(request, reply, noEndpoint(path, { prefix: options.prefix, findRoute, isPerson }));
+      const refusal = noEndpoint(path, { prefix: options.prefix, findRoute, isPerson });
+      const page =
+        isPerson && !path.startsWith(`${options.prefix}/`) && options.notFoundPage(refusal.message);
+      sendResponse(request, reply, { ...errorResponse(refusal, request.id), ...page });
     }
   });
   app.setErrorHandler((error: FastifyError, request, reply) => {

@@ -190,7 +190,7 @@ function refused(request: FastifyRequest, refusal: Problem): GatewayResponse {
   if (request.method === "POST") return oauthRefusal(refusal, request.id);
   const response = errorResponse(refusal, request.id);
   const toPerson = request.method === "GET" && wants(request.headers.accept, "text/html");
-  return toPerson ? { ...response, ...errorPage(refusal.message) } : response;
+  return toPerson ? { ...response, ...errorPage("This did not work", refusal.message) } : response;
 }
 
 /** Returns the path at the provider: made anew, as a request line may name another host before it. */

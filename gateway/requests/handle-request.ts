@@ -3,7 +3,7 @@ import type { FastifyInstance } from "fastify";
 import type { Logger } from "../../services/kit/log.ts";
 import { clientNetwork } from "../../services/kit/network/client-network.ts";
 import { signCaller } from "../../services/kit/rpc/caller-token.ts";
-import type { Auth } from "../auth/authorize.ts";
+import { type Auth, FOR_TOOLS } from "../auth/authorize.ts";
 import type { CachedCaller, CallerCache } from "../auth/caller-cache.ts";
 import { beginExchange, type Exchange } from "../auth/exchange.ts";
 import { wants } from "../http/accept.ts";
@@ -108,7 +108,7 @@ export async function admit(
     if (!refusal) exchange.callerHeader = signCaller(deps.keys, { kind: "anonymous", id: "", ip });
     return refusal;
   }
-  const credentials = await deps.auth.identify(request.headers.authorization);
+  const credentials = await deps.auth.identifyRequest(request.headers);
   if (isProblem(credentials))
     return lacksToken(request) ? { ...credentials, message: TO_BROWSERS } : credentials;
   if (credentials.caller.toolsOnly && request.tool === undefined) return FOR_TOOLS;
@@ -124,14 +124,6 @@ export async function admit(
   exchange.callerHeader = deps.callers.signedHeader(caller, accountId, ip, request.tool);
   return undefined;
 }
-
-/** The refusal of a token that was issued for the tools of MCP (docs/mcp.md#access). */
-const FOR_TOOLS = problem(
-  401,
-  "unauthenticated",
-  "This access token is for the tools at /mcp. The API needs one whose resource is the API.",
-  { tokenError: "invalid_token" },
-);
 
 const TO_BROWSERS =
   "This is Berth's API, for programs, which send a token in the header Authorization. It is described at /docs. Your own pages begin at /profile.";

@@ -29,14 +29,15 @@ export type CallApi = (call: ToolCall) => Promise<GatewayResponse>;
 export function toolCalls(prefix: string, routes: Route[], deps: RequestDeps): CallApi {
   const unary = routes
     .filter((route) => !route.follow)
-    .map((route) => ({ route, measure: observer(route.method, route.template, deps) }));
+    .map((route) => ({ route, measure: observer(route.method, route.template, deps) }))
+    .sort((a, b) => b.route.pathMembers.length - a.route.pathMembers.length);
+  const byRpc = Map.groupBy(unary, ({ route }) => route.rpc);
 
   /** Returns the RPC's route with the most parts of the path that the members fill. */
   const find = ({ rpc, members }: ToolCall) => {
-    const fitting = unary.filter(
-      ({ route }) => route.rpc === rpc && route.pathMembers.every(({ name }) => members[name] !== undefined),
-    );
-    const [found] = fitting.sort((a, b) => b.route.pathMembers.length - a.route.pathMembers.length);
+    const found = byRpc
+      .get(rpc)
+      ?.find(({ route }) => route.pathMembers.every(({ name }) => members[name] !== undefined));
     if (!found) throw new Error(`${rpc.name} has no route for ${Object.keys(members).join(", ")}`);
     return found;
   };
@@ -56,11 +57,16 @@ export function toolCalls(prefix: string, routes: Route[], deps: RequestDeps): C
 
 function toRequest(prefix: string, route: Route, call: ToolCall): ApiRequest {
   const { members, authorization, idempotencyKey, traceparent, ip, requestId, tool } = call;
-  const inPath = new Set(route.pathMembers.map(({ name }) => name));
-  const params = Object.fromEntries([...inPath].map((name) => [name, String(members[name])]));
-  const rest = Object.entries(members).filter(([name, value]) => !inPath.has(name) && value !== undefined);
-  const path = route.pattern.replaceAll(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name]!));
-  const query = route.method === "GET" ? `?${new URLSearchParams(rest.map(asText))}` : "";
+  const params: Record<string, string> = {};
+  let path = route.pattern;
+  for (const { name } of route.pathMembers) {
+    params[name] = String(members[name]);
+    path = path.replace(`:${name}`, () => encodeURIComponent(params[name]!));
+  }
+  const rest = Object.entries(members).filter(
+    ([name, value]) => params[name] === undefined && value !== undefined,
+  );
+  const query = route.method === "GET" && rest.length > 0 ? `?${new URLSearchParams(rest.map(asText))}` : "";
   const body =
     route.method === "GET" || rest.length === 0
       ? undefined

@@ -5,8 +5,11 @@ export function rawRequest(port: number, head: string, trickle = ""): Promise<st
   return new Promise((resolve) => {
     let got = "";
     const rest = [...trickle];
-    const socket = connect(port, "127.0.0.1", () => socket.write(head));
-    const trickling = setInterval(() => rest.length > 0 && socket.write(rest.shift()!), 100);
+    let trickling: NodeJS.Timeout | undefined;
+    const socket = connect(port, "127.0.0.1", () => {
+      socket.write(head);
+      trickling = setInterval(() => rest.length > 0 && socket.write(rest.shift()!), 100);
+    });
     socket.on("data", (chunk) => {
       got += chunk;
     });

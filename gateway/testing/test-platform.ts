@@ -84,6 +84,7 @@ export async function testPlatform(
     DEPLOYER_URL: `http://127.0.0.1:${deployer.port}`,
     BILLING_URL: `http://127.0.0.1:${billing.port}`,
     RATE_LIMITS: "off",
+    CONSOLE: "off",
   };
   const gateways = new Set<() => Promise<void>>();
   return {

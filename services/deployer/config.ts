@@ -1,6 +1,8 @@
 import { planFields } from "../kit/plans.ts";
 import {
   type ConfigOf,
+  checked,
+  choice,
   type Field,
   integer,
   isObject,
@@ -14,11 +16,13 @@ import {
 } from "../kit/process/config.ts";
 import { kubernetesAddonFields } from "./addons/kubernetes/config.ts";
 import { jobBuilderFields } from "./builder/job/config.ts";
+import { domainFields, kubernetesDomainFields } from "./domains/config.ts";
 import { allowedRegistries } from "./images/allowed-registries.ts";
 import { imageDigests } from "./images/digests/resolve-digest.ts";
 import { placementFields } from "./kube/pods/placement.ts";
 import { kubernetesRuntimeFields } from "./runtime/kubernetes/config.ts";
 import { lokiFields } from "./runtime/kubernetes/logs/config.ts";
+import { isAppsDomain } from "./runtime/local/routing/apps-domain.ts";
 import { defaultUploadLimits, type UploadLimits } from "./store/disk/upload-limits.ts";
 import { s3Fields } from "./store/s3/config.ts";
 
@@ -40,6 +44,7 @@ const common = {
 /** The environment of a deployer that runs everything on this machine (ENGINE=local). */
 export const fields = {
   ...common,
+  ...domainFields,
   engine: engine("local"),
   /** Folder of uploads and addons, and unless APPS_DIR is another, of builds and running apps. */
   dataDir: text("DATA_DIR"),
@@ -47,6 +52,12 @@ export const fields = {
   appsDir: optionalText("APPS_DIR"),
   /** Port of all apps, which differ by host name; 0 takes a free one. */
   routerPort: port("ROUTER_PORT", 0),
+  /** The address at which the router of apps listens. */
+  routerHost: text("ROUTER_HOST", "127.0.0.1"),
+  /** Apps are at https names below it, to which a proxy forwards; without it, at names below localhost and the port. */
+  appsDomain: checked("APPS_DOMAIN", isAppsDomain, "must be a host name such as apps.example.com"),
+  /** Whether proxies on this machine say which client asks the router, and by which scheme. */
+  trustProxy: choice("TRUST_PROXY", ["loopback", "none"] as const, "none"),
   /** Public origin of the gateway; upload URLs begin with it. */
   publicOrigin: url("PUBLIC_ORIGIN", ["http", "https"]),
   /** Administrator's URL of the PostgreSQL server for the databases of addons. */
@@ -72,6 +83,7 @@ export const kubernetesFields = {
   buildsAtOnce: buildsAtOnce(10),
   imageDigests,
   ...kubernetesRuntimeFields,
+  ...kubernetesDomainFields,
   ...lokiFields,
   ...jobBuilderFields,
   ...placementFields,

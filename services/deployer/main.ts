@@ -1,6 +1,9 @@
 import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { DomainService } from "../../proto/gen/berth/deployer/v1/domains_pb.ts";
 import { InternalService } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import { MetricsService } from "../../proto/gen/berth/deployer/v1/metrics_pb.ts";
+import { RunService } from "../../proto/gen/berth/deployer/v1/runs_pb.ts";
 import { InternalService as VariablesInternal } from "../../proto/gen/berth/variables/v1/internal_pb.ts";
 import type { Logger } from "../kit/log.ts";
 import { createEntitlements } from "../kit/plans.ts";
@@ -12,12 +15,21 @@ import { billingHandlers, identityHandlers } from "./accounts/provisioning.ts";
 import { createAddons } from "./addons/lifecycle.ts";
 import { catalogService } from "./api/catalog-service.ts";
 import { deploymentService } from "./api/deployment-service.ts";
+import { domainService } from "./api/domain-service.ts";
 import { internalService } from "./api/internal-service.ts";
+import { metricsService } from "./api/metrics-service.ts";
+import { runService } from "./api/run-service.ts";
 import { createFollowedEnvironments } from "./api/streams/followed-environments.ts";
 import { type Config, fields, kubernetesFields, POOL } from "./config.ts";
+import { startDomains } from "./domains/check-domains.ts";
+import { domainSettings } from "./domains/config.ts";
+import { createLookUp } from "./domains/look-up.ts";
 import type { Engine } from "./engine/local.ts";
 import { variableHandlers } from "./events.ts";
 import { accountImages } from "./images/account-images.ts";
+import { startMovingRuns } from "./jobs/move-runs.ts";
+import { startScheduled } from "./jobs/start-scheduled.ts";
+import { startSampling } from "./metrics/sample.ts";
 import { createAnnounce } from "./projects/announce.ts";
 import { deleteProject } from "./projects/delete-project.ts";
 import { watchWaitingWork } from "./reconcile/metrics.ts";
@@ -49,7 +61,8 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       fallbackMs: 1_000,
     });
     const followed = createFollowedEnvironments({ pool, changes, log });
-    const catalog = { pool, cursors, secrets, images, announce, entitlementsOf, followed };
+    const autoscales = runtime.autoscales ?? false;
+    const catalog = { pool, cursors, secrets, images, announce, entitlementsOf, followed, autoscales };
     const deployments = {
       pool,
       cursors,
@@ -63,10 +76,19 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       images,
       entitlementsOf,
     };
+    const settings = domainSettings(config, ownHosts(config));
+    const lookUp = createLookUp(config.dnsServers, settings);
+    let checking: ReturnType<typeof startDomains> | undefined;
+    const domains = { pool, cursors, entitlementsOf, settings, wake: () => checking?.wake() };
+    let moving: ReturnType<typeof startMovingRuns> | undefined;
+    const runs = { pool, cursors, changes, entitlementsOf, wake: () => moving?.wake() };
     return {
       routes(router) {
         router.service(CatalogService, catalogService(catalog));
         router.service(DeploymentService, deploymentService(deployments));
+        router.service(DomainService, domainService(domains));
+        router.service(RunService, runService(runs));
+        router.service(MetricsService, metricsService({ pool, runtime, log }));
         router.service(InternalService, internalService({ pool, secrets, addonServers }));
       },
       other: engine.other,
@@ -82,9 +104,20 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       async background() {
         const { buildsAtOnce } = config;
         const given = { databaseUrl, pool, secrets, early, entitlementsOf, buildsAtOnce, log };
-        const decide = (watched: Pick<Engine, "runtime" | "addonServers">) => {
+        const decide = async (watched: Pick<Engine, "runtime" | "addonServers">) => {
           const addons = createAddons({ pool, secrets, servers: watched.addonServers, log });
-          return startServiceReconciler({ ...engine, ...watched, ...given, addons });
+          const reconciler = await startServiceReconciler({ ...engine, ...watched, ...given, addons });
+          const started = startDomains({ pool, runtime: watched.runtime, lookUp, log });
+          checking = started;
+          const sampling = startSampling({ pool, runtime: watched.runtime, log });
+          moving = startMovingRuns({
+            ...{ pool, log, resolve, images, runtime: watched.runtime },
+            minReadySeconds: engine.minReadySeconds,
+          });
+          const wake = moving.wake;
+          const scheduled = startScheduled({ pool, entitlementsOf, log, wake });
+          const all = [started, sampling, scheduled, moving, reconciler];
+          return { stop: async () => void (await Promise.all(all.map((one) => one.stop()))) };
         };
         // In each replica: also when none is elected.
         watchWaitingWork(pool);
@@ -100,6 +133,13 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       },
     };
   });
+}
+
+/** Returns the host names of the installation that its settings name. */
+function ownHosts(config: Config) {
+  const { appsDomain = "localhost" } = config;
+  if (config.engine === "kubernetes") return { appsDomain };
+  return { appsDomain, publicHost: new URL(config.publicOrigin).hostname };
 }
 
 /** Loads the chosen engine only: the Kubernetes client takes as much memory as everything else. */

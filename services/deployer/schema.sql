@@ -56,6 +56,11 @@ table deployments
   awaits_until timestamp with time zone
   archive_digest text
   built_version integer
+  release_command text
+  release_started_at timestamp with time zone
+  release_finished_at timestamp with time zone
+  release_left boolean not null default false
+  buildpacks jsonb
   constraint deployments_pkey PRIMARY KEY (id)
   constraint deployments_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id)
   constraint deployments_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text, 'applied'::text, 'failed'::text, 'superseded'::text])))
@@ -64,11 +69,39 @@ table deployments
   CREATE INDEX deployments_digest ON deployments USING btree ("substring"(artifact, '@(sha256:[0-9a-f]{64})$'::text)) WHERE (artifact IS NOT NULL)
   CREATE INDEX deployments_kept ON deployments USING btree (service_id, version) WHERE ((status = 'applied'::text) AND (artifact IS NOT NULL) AND (NOT leftover))
   CREATE INDEX deployments_leftover ON deployments USING btree (service_id) WHERE leftover
+  CREATE INDEX deployments_release_left ON deployments USING btree (service_id) WHERE release_left
   CREATE INDEX deployments_were_live ON deployments USING btree (service_id, version) WHERE (healthy_at IS NOT NULL)
   CREATE TRIGGER deployment_changed AFTER INSERT OR DELETE OR UPDATE ON deployments FOR EACH ROW EXECUTE FUNCTION deployment_changed()
   CREATE TRIGGER deployment_shown AFTER INSERT ON deployments FOR EACH ROW EXECUTE FUNCTION deployment_shown()
   CREATE TRIGGER deployment_shown_otherwise AFTER UPDATE ON deployments FOR EACH ROW WHEN ((((((((((old.status IS DISTINCT FROM new.status) OR (old.build_stage IS DISTINCT FROM new.build_stage)) OR (old.image IS DISTINCT FROM new.image)) OR (old.branch IS DISTINCT FROM new.branch)) OR (old.commit IS DISTINCT FROM new.commit)) OR (old.source IS DISTINCT FROM new.source)) OR (old.config IS DISTINCT FROM new.config)) OR (old.healthy_at IS DISTINCT FROM new.healthy_at)) OR (old.errors IS DISTINCT FROM new.errors))) EXECUTE FUNCTION deployment_shown()
   CREATE TRIGGER image_built AFTER INSERT OR UPDATE OF artifact ON deployments FOR EACH ROW WHEN (((new.build_id IS NOT NULL) AND (new.artifact IS NOT NULL))) EXECUTE FUNCTION image_built()
+table domains
+  id text not null
+  account_id text not null
+  service_id text not null
+  host text not null
+  redirect_to text
+  state text not null default 'pending_dns'::text
+  reason text
+  found text[] not null default '{}'::text[]
+  proved_at timestamp with time zone
+  lost_at timestamp with time zone
+  contested boolean not null default false
+  activated_at timestamp with time zone
+  created_at timestamp with time zone not null default now()
+  checked_at timestamp with time zone
+  deleting_at timestamp with time zone
+  checks integer not null default 0
+  due_at timestamp with time zone not null default now()
+  turn bigint not null default 0
+  constraint domains_pkey PRIMARY KEY (id)
+  constraint domains_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id) ON DELETE CASCADE
+  constraint domains_state_check CHECK ((state = ANY (ARRAY['pending_dns'::text, 'verifying'::text, 'issuing'::text, 'active'::text, 'failed'::text])))
+  CREATE INDEX domains_due ON domains USING btree (due_at)
+  CREATE INDEX domains_host ON domains USING btree (host)
+  CREATE UNIQUE INDEX domains_host_of_account ON domains USING btree (account_id, host) WHERE (deleting_at IS NULL)
+  CREATE UNIQUE INDEX domains_proved ON domains USING btree (host) WHERE (proved_at IS NOT NULL)
+  CREATE INDEX domains_service ON domains USING btree (service_id, id)
 table environment_changes
   environment_id text not null
   service_id text not null
@@ -108,6 +141,12 @@ table kept_answers
   at timestamp with time zone not null default now()
   constraint kept_answers_pkey PRIMARY KEY (id)
   CREATE INDEX kept_answers_at ON kept_answers USING btree (at)
+table metric_counters
+  service_id text not null
+  measured_at timestamp with time zone not null
+  counters jsonb not null
+  constraint metric_counters_pkey PRIMARY KEY (service_id)
+  constraint metric_counters_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id) ON DELETE CASCADE
 table outbox
   seq bigint not null identity
   id text not null
@@ -138,11 +177,68 @@ table removed
   id text not null
   removed_at timestamp with time zone not null default now()
   constraint removed_pkey PRIMARY KEY (id)
+table run_logs
+  run_id text not null
+  seq integer not null
+  text text not null
+  position bigint not null identity
+  constraint run_logs_pkey PRIMARY KEY (run_id, seq)
+  constraint run_logs_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE CASCADE
+  CREATE INDEX run_logs_position ON run_logs USING btree (run_id, "position")
+  CREATE TRIGGER run_log_grew AFTER INSERT ON run_logs FOR EACH ROW EXECUTE FUNCTION run_log_grew()
+table runs
+  id text not null
+  account_id text not null
+  service_id text not null
+  command text
+  trigger text not null
+  scheduled_for timestamp with time zone
+  timeout_seconds integer not null
+  status text not null default 'queued'::text
+  exit_code integer
+  message text
+  version integer not null
+  requested_by text
+  created_at timestamp with time zone not null default now()
+  started_at timestamp with time zone
+  finished_at timestamp with time zone
+  due_at timestamp with time zone default now()
+  turn bigint not null default 0
+  constraint runs_pkey PRIMARY KEY (id)
+  constraint runs_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id) ON DELETE CASCADE
+  constraint runs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'canceled'::text, 'timed_out'::text, 'lost'::text])))
+  constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['manual'::text, 'schedule'::text])))
+  CREATE INDEX runs_active ON runs USING btree (account_id, service_id) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text]))
+  CREATE INDEX runs_due ON runs USING btree (due_at) WHERE (due_at IS NOT NULL)
+  CREATE UNIQUE INDEX runs_scheduled ON runs USING btree (service_id, scheduled_for) WHERE (scheduled_for IS NOT NULL)
+  CREATE INDEX runs_service ON runs USING btree (service_id, id)
+  CREATE TRIGGER run_changed AFTER UPDATE ON runs FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION run_changed()
+table schedules
+  service_id text not null
+  next_at timestamp with time zone not null
+  constraint schedules_pkey PRIMARY KEY (service_id)
+  constraint schedules_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id) ON DELETE CASCADE
+  CREATE INDEX schedules_next ON schedules USING btree (next_at)
 table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
   oldest text
   constraint schema_migrations_pkey PRIMARY KEY (name)
+table service_metrics
+  service_id text not null
+  slot smallint not null
+  minute timestamp with time zone not null
+  cpu_ms double precision
+  covered_ms double precision
+  memory bigint
+  replicas integer not null
+  restarts integer not null
+  network_in bigint
+  network_out bigint
+  statuses integer[]
+  latencies integer[]
+  constraint service_metrics_pkey PRIMARY KEY (service_id, slot)
+  constraint service_metrics_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id) ON DELETE CASCADE
 table services
   id text not null
   account_id text not null
@@ -194,11 +290,12 @@ table services
   constraint services_name UNIQUE (environment_id, name)
   constraint services_pkey PRIMARY KEY (id)
   constraint services_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
-  constraint services_type_check CHECK ((type = ANY (ARRAY['web'::text, 'worker'::text, 'postgres'::text, 'redis'::text])))
+  constraint services_type_check CHECK ((type = ANY (ARRAY['web'::text, 'worker'::text, 'cron'::text, 'postgres'::text, 'redis'::text]))) NOT VALID
   CREATE INDEX services_page ON services USING btree (environment_id, id)
   CREATE INDEX services_project ON services USING btree (project_id)
   CREATE INDEX services_unsettled ON services USING btree (id) WHERE ((deleting_at IS NOT NULL) OR (addon_state = 'provisioning'::text) OR (dirty_at IS NOT NULL))
   CREATE TRIGGER service_configured BEFORE UPDATE OF config ON services FOR EACH ROW WHEN ((old.config <> new.config)) EXECUTE FUNCTION service_configured()
+  CREATE TRIGGER service_first_live AFTER UPDATE OF live_version ON services FOR EACH ROW WHEN (((old.live_version IS NULL) AND (new.live_version IS NOT NULL))) EXECUTE FUNCTION domains_become_due()
   CREATE TRIGGER service_object_name BEFORE INSERT ON services FOR EACH ROW EXECUTE FUNCTION service_object_name()
   CREATE TRIGGER service_removed AFTER DELETE ON services FOR EACH ROW EXECUTE FUNCTION remember_removed()
   CREATE TRIGGER service_shown AFTER INSERT OR DELETE ON services FOR EACH ROW EXECUTE FUNCTION service_shown()

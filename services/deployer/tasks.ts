@@ -37,6 +37,13 @@ export const RECORD_RUNNING = defineTask({
   where: DECIDES,
 });
 
+export const SAMPLE_METRICS = defineTask({
+  name: "sample-metrics",
+  does: "Measures what services use, and adds it to their metrics of the current minute.",
+  everyMs: 30_000,
+  where: DECIDES,
+});
+
 /** Woken when a build ends; the period finds those that ended while no process ran them, and plans that changed. */
 export const ADMIT_BUILDS = defineTask({
   name: "admit-builds",
@@ -75,4 +82,40 @@ export const FIND_MISSED_CHANGES = defineTask({
   does: "Compares followed environments with the database, and deletes old records of their changes.",
   everyMs: 60_000,
   retryMs: 1_000,
+});
+
+/** Woken by requests of its own process. */
+export const CHECK_DOMAINS = defineTask({
+  name: "check-domains",
+  does: "Looks up the records of domains that are due, and has their services serve those that are proved.",
+  everyMs: 2_000,
+  atOnce: true,
+  where: DECIDES,
+});
+
+export const COMPARE_DOMAINS = defineTask({
+  name: "compare-domains",
+  does: "Compares the domains that services serve with those that are proved.",
+  everyMs: 300_000,
+  where: DECIDES,
+});
+
+/** Early when a time of a schedule comes. */
+export const START_SCHEDULED = defineTask({
+  name: "start-scheduled",
+  does: "Starts the runs of cron services whose time has come.",
+  everyMs: 10_000,
+  retryMs: 1_000,
+  atOnce: true,
+  where: DECIDES,
+});
+
+/** Woken by requests of its own process, and early when a run is due. */
+export const MOVE_RUNS = defineTask({
+  name: "move-runs",
+  does: "Starts the runs that are due, records their output and how they end, and removes what is left of them.",
+  everyMs: 2_000,
+  retryMs: 1_000,
+  atOnce: true,
+  where: DECIDES,
 });

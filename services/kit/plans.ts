@@ -28,6 +28,10 @@ export type Entitlements = {
   buildsAtOnce: number;
   /** How many volumes, one for each addon, of all environments together. */
   volumes: number;
+  /** How many domains, of all services together. */
+  domains: number;
+  /** How many runs of commands may not have ended, of all services together. */
+  runsAtOnce: number;
   /** TCP ports that apps may reach although the installation closes them. */
   openPorts: number[];
   /** Undefined when nothing of these is counted. */
@@ -38,7 +42,13 @@ export type Entitlements = {
 export type EntitlementsOf = (tier: string | null | undefined) => Entitlements;
 
 const PAID = { uploadBytes: 500 * 1024 ** 2, buildMs: 30 * 60_000, quotas: undefined };
-const UNCOUNTED = { quotas: undefined, buildsAtOnce: Infinity, volumes: Infinity };
+const UNCOUNTED = {
+  quotas: undefined,
+  buildsAtOnce: Infinity,
+  volumes: Infinity,
+  domains: Infinity,
+  runsAtOnce: Infinity,
+};
 
 const ENTITLEMENTS: Record<Tier, Omit<Entitlements, "openPorts">> = {
   free: {
@@ -47,11 +57,13 @@ const ENTITLEMENTS: Record<Tier, Omit<Entitlements, "openPorts">> = {
     historyDepth: 5,
     buildsAtOnce: 1,
     volumes: 2,
+    domains: 1,
+    runsAtOnce: 1,
     quotas: { projects: 1, servicesPerType: 1, replicas: 1, size: "nano", members: 1 },
   },
-  pro: { ...PAID, historyDepth: 20, buildsAtOnce: 2, volumes: 20 },
-  team: { ...PAID, historyDepth: 100, buildsAtOnce: 5, volumes: 100 },
-  enterprise: { ...PAID, historyDepth: 500, buildsAtOnce: Infinity, volumes: Infinity },
+  pro: { ...PAID, historyDepth: 20, buildsAtOnce: 2, volumes: 20, domains: 20, runsAtOnce: 10 },
+  team: { ...PAID, historyDepth: 100, buildsAtOnce: 5, volumes: 100, domains: 100, runsAtOnce: 50 },
+  enterprise: { ...PAID, ...UNCOUNTED, historyDepth: 500 },
 };
 
 /** The settings of every process that enforces plans. */

@@ -1,6 +1,14 @@
 import { mailFields } from "../kit/mail/mail.ts";
 import { SERVICE_CONNECTIONS } from "../kit/postgres/connection.ts";
-import { apiPrefix, type ConfigOf, choice, keys, serviceFields, url } from "../kit/process/config.ts";
+import {
+  apiPrefix,
+  type ConfigOf,
+  choice,
+  consoleSwitch,
+  keys,
+  serviceFields,
+  url,
+} from "../kit/process/config.ts";
 
 /** The maximum number of connections to the database: one more than others, on which changes are signaled to streams. */
 export const connections = SERVICE_CONNECTIONS + 1;
@@ -15,6 +23,7 @@ export const fields = {
   /** Whether webhooks may lead into private networks, and to this machine (docs/webhooks.md#urls). */
   webhooksPrivate: choice("WEBHOOKS_PRIVATE", ["on", "off"], "off"),
   apiPrefix,
+  console: consoleSwitch,
 };
 
 export type Config = ConfigOf<typeof fields>;

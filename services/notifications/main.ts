@@ -36,7 +36,11 @@ const FOLLOW_FALLBACK_MS = 5_000;
  */
 export async function start(config: Config, log: Logger, now: () => number = Date.now) {
   const { mail, origin } = linkSettings(config);
-  const origins = { origin, baseUrl: origin + config.apiPrefix };
+  const origins = {
+    origin,
+    baseUrl: origin + config.apiPrefix,
+    ...(config.console === "on" && { console: `${origin}/console` }),
+  };
   const options = { name: "notifications", folder: import.meta.dirname, config, log };
   return startService(options, async ({ pool, cursors, client }) => {
     const directory = createDirectory(client(IdentityInternal, config.identityUrl));

@@ -13,6 +13,7 @@ export const RULES = (await readFile(join(import.meta.dirname, "../../helm/berth
   .replaceAll("NAMESPACE", "platform")
   .replaceAll("PUBLIC_URL", "https://berth.example.com")
   .replaceAll("FULLNAME", "berth")
+  .replaceAll("APPS_PREFIX", "berth")
   .replaceAll("BACKUP_HOURS", "36");
 
 export type Rule = { alert: string; expr: string; annotations: { summary: string } };
@@ -101,7 +102,8 @@ function toSeries(expr: string, { before, during, after }: Scrapes) {
       ...Array.from({ length: MINUTES.during }, (_, minute) => (to === undefined ? to : to + grows * minute)),
       ...Array<number | undefined>(MINUTES.after).fill(end),
     ];
-    const own = [labels, 'namespace="platform"'].filter(Boolean).join(",");
+    const namespace = labels.includes("namespace=") ? "" : 'namespace="platform"';
+    const own = [labels, namespace].filter(Boolean).join(",");
     return { series: `${name}{${own}}`, values: values.map((value) => value ?? "_").join(" ") };
   });
 }

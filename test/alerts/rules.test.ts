@@ -71,6 +71,20 @@ describe.skipIf(!promtool)("the rules", () => {
     });
   });
 
+  test("alert on an addon's volume that is nearly full, and on that of nobody else", async () => {
+    const volume = (namespace: string, available: number) =>
+      ["available", "capacity"]
+        .map((what) => `kubelet_volume_stats_${what}_bytes{namespace="${namespace}"} `)
+        .map((line, at) => `${line}${[available, 100e9][at]}\n`)
+        .join("");
+    const others = volume("shop", 1e9) + volume("berth-builds", 1e9);
+    await expectAlert("BerthAddonVolumeFilling", {
+      before: others + volume("berth-env-a", 40e9),
+      during: others + volume("berth-env-a", 9e9),
+      after: others + volume("berth-env-a", 60e9),
+    });
+  });
+
   describe("alert on a task that", () => {
     const MINUTE = 60;
     const HOUR = 60 * MINUTE;

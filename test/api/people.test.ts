@@ -131,7 +131,15 @@ describe("an account's plan", () => {
       return isDeepStrictEqual(shown.plan, { tier: "free" }) && shown;
     });
     expect((await world.must<Shown>("GET", A)).limits).toEqual({
-      ...{ uploadBytes: 250 * 1024 ** 2, buildMinutes: 15, historyDepth: 5, buildsAtOnce: 1, addons: 2 },
+      ...{
+        uploadBytes: 250 * 1024 ** 2,
+        buildMinutes: 15,
+        historyDepth: 5,
+        buildsAtOnce: 1,
+        addons: 2,
+        domains: 1,
+        runsAtOnce: 1,
+      },
       ...{ projects: 1, servicesPerType: 1, replicas: 1, size: "nano", members: 1 },
     });
     const { data } = await world.must<Listed<object>>("GET", "/accounts");
@@ -478,7 +486,7 @@ describe("renaming", () => {
     const refused = await rename("db", "data");
     expect([refusal(refused), refused.body.error!.message]).toEqual([
       "422 not_deployable",
-      "A postgres addon cannot be renamed, as connections refer to it by its name; only web and worker services can.",
+      "A postgres addon cannot be renamed, as connections refer to it by its name; only web, worker and cron services can.",
     ]);
     expect((await rename("db", "db")).body).toMatchObject({ id: db.id, name: "db" });
     expect(await world.must("GET", S("jobs"))).toMatchObject({ id: jobs.id, name: "jobs" });

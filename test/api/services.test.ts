@@ -31,7 +31,7 @@ describe("projects, environments and services", () => {
         "422 invalid_name",
       );
     }
-    expect(refusal(await world.call("POST", `${E}/services`, { name: "x", type: "cron" }))).toBe(
+    expect(refusal(await world.call("POST", `${E}/services`, { name: "x", type: "lambda" }))).toBe(
       "422 invalid_choice",
     );
     const config = { port: 70000 };
@@ -76,8 +76,8 @@ describe("projects, environments and services", () => {
     expect(await create({ source: { image: "x".repeat(513) } })).toBe(
       "too_long: source.image may have at most 512 characters.",
     );
-    expect(await create({ type: "cron" })).toBe(
-      "invalid_choice: type must be web, worker, postgres, or redis.",
+    expect(await create({ type: "lambda" })).toBe(
+      "invalid_choice: type must be web, worker, cron, postgres, or redis.",
     );
     expect(await create({ config: { port: 0 } })).toBe("out_of_range: config.port must be from 1 to 65535.");
     expect(await create({ config: { replicas: "2" } })).toBe(

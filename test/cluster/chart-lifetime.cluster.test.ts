@@ -98,7 +98,7 @@ async function formerChart(): Promise<string> {
   const former = join(folder, "helm", "berth");
   try {
     await promisify(execFile)("bash", ["-o", "pipefail", "-c", unpack], { cwd: root });
-    await helm("template", former, "-f", values, "--kube-version", "1.36.0");
+    await helm("template", former, "-f", values, "--dry-run=server");
     return former;
   } catch (error) {
     console.log(`Begins with the current chart: ${String(error).split("\n")[0]}`);

@@ -12,6 +12,7 @@ export async function listLeftovers(kube: Kube, release: string): Promise<string
     ["batch/v1", "Job", "CronJob"],
     ["policy/v1", "PodDisruptionBudget"],
     ["autoscaling/v2", "HorizontalPodAutoscaler"],
+    ["policy/v1", "PodDisruptionBudget"],
     ["networking.k8s.io/v1", "NetworkPolicy", "Ingress"],
     [rbac, "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"],
     [admission, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],

@@ -8,7 +8,7 @@ import { FOLDER_ORDER } from "./folder-order.ts";
 // (folder-order.ts), which types follow too.
 
 const root = join(import.meta.dirname, "../..");
-const files = globSync(["{proto,services,gateway,deploy,clients,test}/**/*.ts"], {
+const files = globSync(["{proto,services,gateway,deploy,clients,test}/**/*.{ts,tsx}"], {
   cwd: root,
   exclude: (path) => /(^|\/)(node_modules|test\/apps|\.berth|dist)$/.test(path),
 });
@@ -63,7 +63,7 @@ describe.each(Object.entries(FOLDER_ORDER))("%s", (part, { floors, exceptions = 
   const floorOf = new Map(floors.flatMap((floor, n) => floor.split(" ").map((room) => [room, n] as const)));
   const roomOf = (file: string) => {
     const [first, ...below] = file.slice(part.length + 1).split("/");
-    return below.length > 0 ? first! : first!.replace(/\.ts$/, "");
+    return below.length > 0 ? first! : first!.replace(/\.tsx?$/, "");
   };
   const inside = files.filter((file) => file.startsWith(`${part}/`) && !isTesting(file));
   const used = inside.flatMap((from) =>

@@ -279,7 +279,8 @@ function createLife(company: Company, random: Random) {
         from: paid,
         to: wanted,
         unpaid: false,
-        discount: discountOf(one, clock.now()),
+        // Of the invoice that asks for them: in a monthly plan that is the next one, by when a code may have ended.
+        discount: discountOf(one, term.year ? clock.now() : term.end),
       };
       term.added.push(added);
     }
@@ -329,6 +330,8 @@ function createLife(company: Company, random: Random) {
     const at = clock.now();
     const discount = discountOf(one, at);
     term.settled = { at, seats: Math.max(0, one.members - INCLUDED[one.tier]), discount };
+    // Its invoice asks for members who waited for the next one too.
+    if (!term.year) for (const added of term.added) added.discount = discount;
     one.tier = "team";
     one.plans.push({ at, tier: one.tier });
     const seats = Math.max(0, one.members - INCLUDED.team);

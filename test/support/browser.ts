@@ -1,20 +1,10 @@
-import { accessSync, constants, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { delimiter, join } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
+import { findOnPath } from "./on-path.ts";
 
 /** The path of the system's Chromium; undefined when there is none. */
-export const chromiumProgram = (process.env.PATH ?? "")
-  .split(delimiter)
-  .flatMap((folder) => ["chromium", "chromium-browser", "google-chrome"].map((name) => join(folder, name)))
-  .find((file) => {
-    try {
-      accessSync(file, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+export const chromiumProgram = findOnPath("chromium", "chromium-browser", "google-chrome");
 
 export const openBrowser = (...args: string[]): Promise<Browser> =>
   chromium.launch({ executablePath: chromiumProgram!, args: ["--no-sandbox", ...args], timeout: 120_000 });

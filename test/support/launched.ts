@@ -15,6 +15,7 @@ export type Local = {
   baseUrl: string;
   ownerToken: string;
   accountId: string;
+  mailUrl?: string;
   checkoutUrl?: string;
   pid: number;
 };
@@ -25,7 +26,7 @@ export type Disk = { at: string; bytes: number };
 /** The platform as `npm start` runs it, in a folder of its own: real processes, which can be killed. */
 export type Launched = Awaited<ReturnType<typeof launchOnce>>;
 
-type LaunchOptions = { dir?: string; disk?: Disk; env?: NodeJS.ProcessEnv };
+type LaunchOptions = { dir?: string; disk?: Disk; env?: NodeJS.ProcessEnv; args?: string[] };
 
 /** Between the choice of a free port and its use, another test's platform may take it. */
 const TRIES = 3;
@@ -43,9 +44,9 @@ export async function launch(options: LaunchOptions = {}): Promise<Launched> {
   }
 }
 
-async function launchOnce(data: string, { disk, env }: LaunchOptions) {
+async function launchOnce(data: string, { disk, env, args: more = [] }: LaunchOptions) {
   const port = (await formerPort(data)) ?? (await freePort());
-  const command = [process.execPath, "deploy/local/main.ts", "--data", data, "--port", String(port)];
+  const command = [process.execPath, "deploy/local/main.ts", "--data", data, "--port", String(port), ...more];
   if (disk) await mkdir(join(data, disk.at), { recursive: true });
   const [program, ...args] = disk ? [...onSmallDisk(join(data, disk.at), disk.bytes), ...command] : command;
   const child = spawn(program!, args, {

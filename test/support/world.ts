@@ -154,7 +154,7 @@ declare module "vitest" {
       /** Where it sends its mail. */
       smtp: { host: string; port: number };
     };
-    /** Images by the names that nodes pull; `nodeToBuildFrom` and `python` are for Dockerfiles built there. */
+    /** Images by the names that nodes pull; `nodeToBuildFrom`, `python` and `buildpacks` are what builds there use. */
     clusterImages: {
       node: string;
       nodeToBuildFrom: string;
@@ -163,6 +163,7 @@ declare module "vitest" {
       postgres: string;
       redis: string;
       python: string;
+      buildpacks?: string;
     };
   }
 }

@@ -1,18 +1,13 @@
 import { Caller, type CallOptions, type ClientOptions } from "./caller.ts";
-import { type DeploymentHelpers, deploymentHelpers } from "./deployments.ts";
+import { deploymentHelpers } from "./deployments.ts";
 import { Operations } from "./generated/api.ts";
-import {
-  type EnvironmentHelpers,
-  environmentHelpers,
-  type VariableHelpers,
-  variableHelpers,
-} from "./sets.ts";
+import { environmentHelpers, variableHelpers } from "./sets.ts";
 
 /** A client of Berth's API. Nothing is sent until a method is called. */
 export class Berth extends Operations {
-  declare readonly deployments: Operations["deployments"] & DeploymentHelpers;
-  declare readonly environments: Operations["environments"] & EnvironmentHelpers;
-  declare readonly variables: Operations["variables"] & VariableHelpers;
+  declare readonly deployments: Operations["deployments"] & ReturnType<typeof deploymentHelpers>;
+  declare readonly environments: Operations["environments"] & ReturnType<typeof environmentHelpers>;
+  declare readonly variables: Operations["variables"] & ReturnType<typeof variableHelpers>;
 
   readonly #requests: Caller;
 

@@ -1,4 +1,4 @@
-import { Refusal, reasonOf, refusalIn, refusalOf, Unreachable } from "./errors.ts";
+import { notBerth, Refusal, reasonOf, refusalIn, refusalOf, Unreachable } from "./errors.ts";
 import { type Frame, framesOf } from "./sse.ts";
 
 export type ClientOptions = {
@@ -51,6 +51,7 @@ type Sent = {
 };
 
 const JSON_TYPE = "application/json";
+const NO_STREAM = "The server does not offer this stream. It may be of an earlier version.";
 const TIMEOUT_MS = 60_000;
 const RETRIES = 3;
 const FIRST_PAUSE_MS = 250;
@@ -88,13 +89,8 @@ export class Caller {
       let error: unknown;
       let isLost = false;
       try {
-        const limits = signal ? AbortSignal.any([signal, late]) : late;
-        const response = await this.#fetch(path + queryOf(query), {
-          method,
-          headers,
-          body: text,
-          signal: limits,
-        });
+        const init = { method, headers, body: text, signal: anyOf(signal, late) };
+        const response = await this.#fetch(path + queryOf(query), init);
         await ofCaller(async () => onHead?.({ status: response.status, headers: response.headers }));
         if (response.ok) return (await bodyOf(response, sent.accept)) as T;
         error = await refusalOf(response);
@@ -132,14 +128,12 @@ export class Caller {
       try {
         const headers: Record<string, string> = { accept: "text/event-stream" };
         if (lastEventId) headers["last-event-id"] = lastEventId;
-        const limits = signal ? AbortSignal.any([signal, silence.signal]) : silence.signal;
-        const response = await this.#fetch(path + queryOf(query), { method: "GET", headers, signal: limits });
+        const init = { method: "GET", headers, signal: anyOf(signal, silence.signal) };
+        const response = await this.#fetch(path + queryOf(query), init);
         if (!response.ok) throw await refusalOf(response);
         if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
           await response.body?.cancel();
-          throw final(
-            new Unreachable("The server does not offer this stream. It may be of an earlier version."),
-          );
+          throw final(new Unreachable(NO_STREAM));
         }
         for await (const frame of framesOf(response.body!, silence.heard)) {
           failures = 0;
@@ -244,12 +238,7 @@ async function bodyOf(response: Response, accept = "json"): Promise<unknown> {
   const text = await response.text();
   if (text === "") return undefined;
   if (!response.headers.get("content-type")?.includes(accept))
-    throw new Unreachable(
-      `The server answered with something other than ${accept.toUpperCase()}. Is its address right?`,
-      {
-        cause: text.slice(0, 200),
-      },
-    );
+    throw notBerth(`with something other than ${accept.toUpperCase()}`, text);
   return accept === "json" ? JSON.parse(text) : text;
 }
 
@@ -258,6 +247,10 @@ function queryOf(query: Query = {}): string {
   for (const [name, value] of Object.entries(query)) if (value !== undefined) given.set(name, String(value));
   return given.size > 0 ? `?${given}` : "";
 }
+
+/** Returns a signal that aborts when either does. */
+export const anyOf = (signal: AbortSignal | undefined, other: AbortSignal): AbortSignal =>
+  signal ? AbortSignal.any([signal, other]) : other;
 
 const eventOf = <E extends { event: string; data: unknown; id?: string }>({ event, data, id }: Frame): E =>
   ({ event, data: JSON.parse(data), ...(id !== undefined && { id }) }) as E;

@@ -1,12 +1,9 @@
-import type { StreamOptions } from "./caller.ts";
+import { anyOf, type StreamOptions } from "./caller.ts";
 import { Unreachable } from "./errors.ts";
 import type { Operations } from "./generated/api.ts";
 import type { Deployment } from "./generated/types.ts";
 import type { ServiceAddress } from "./path.ts";
-import { type Archive, put } from "./upload.ts";
-
-type Api = Operations["deployments"];
-export type DeploymentHelpers = ReturnType<typeof deploymentHelpers>;
+import { type Archive, put, type UploadOptions } from "./upload.ts";
 
 /** How a deployment ended; `deployment.errors` says why one failed. */
 export type Outcome = { outcome: "healthy" | "failed" | "superseded"; deployment: Deployment };
@@ -16,14 +13,8 @@ export type WaitOptions = StreamOptions & {
   onProgress?: (deployment: Deployment) => void;
 };
 
-export type UploadOptions = {
-  signal?: AbortSignal;
-  /** Called with how many bytes were sent. */
-  onProgress?: (sentBytes: number) => void;
-};
-
 /** What is built on several operations of deployments. */
-export const deploymentHelpers = (api: Api) => ({
+export const deploymentHelpers = (api: Operations["deployments"]) => ({
   /** Waits until a deployment is healthy, has failed, or was superseded by a later one. Nothing else ends it. */
   async wait(at: ServiceAddress, version: number, options: WaitOptions = {}): Promise<Outcome> {
     const { onProgress, ...rest } = options;
@@ -43,12 +34,12 @@ export const deploymentHelpers = (api: Api) => ({
   /** Uploads the source of a service: a gzipped tar archive. Resolves to the `archiveRef` to deploy from. */
   async upload(at: ServiceAddress, archive: Archive, options: UploadOptions = {}): Promise<string> {
     const { signal } = options;
-    const sizeBytes = archive instanceof Blob ? archive.size : archive.byteLength;
-    const target = await api.createUpload(at, { sizeBytes }, { ...(signal && { signal }) });
-    const { uploadUrl, contentType, expiresInSeconds } = target;
+    const blob = archive instanceof Blob ? archive : new Blob([archive]);
+    const target = await api.createUpload(at, { sizeBytes: blob.size }, { ...(signal && { signal }) });
+    const { uploadUrl: url, contentType, expiresInSeconds } = target;
     const late = AbortSignal.timeout(expiresInSeconds * 1_000);
-    const limits = { ...options, signal: signal ? AbortSignal.any([signal, late]) : late };
-    await put(uploadUrl, archive, contentType, limits).catch((error: unknown) => {
+    const limits = { ...options, signal: anyOf(signal, late) };
+    await put({ url, blob, contentType, ...limits }).catch((error: unknown) => {
       if (signal?.aborted || !late.aborted) throw error;
       throw new Unreachable(`The upload took longer than ${expiresInSeconds} s.`, { cause: error });
     });

@@ -99,13 +99,13 @@ export async function refusalOf(response: Response): Promise<Refusal | Unreachab
   const text = await response.text().catch(() => "");
   const envelope = envelopeIn(text);
   if (envelope) return new Refusal(response.status, envelope, secondsIn(response));
-  const start = text.slice(0, 200);
-  return new Unreachable(
-    `The server answered ${response.status} without an error of Berth's. Is its address right?`,
-    {
-      cause: start,
-    },
-  );
+  return notBerth(`${response.status} without an error of Berth's`, text);
+}
+
+/** Returns the error for an answer that no Berth gives. */
+export function notBerth(answered: string, text: string): Unreachable {
+  const message = `The server answered ${answered}. Is its address right?`;
+  return new Unreachable(message, { cause: text.slice(0, 200) });
 }
 
 /** Returns the refusal with which a stream ended. */

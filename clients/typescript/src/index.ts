@@ -1,7 +1,7 @@
 // biome-ignore lint/performance/noBarrelFile: this is what the package exports.
 export { Berth } from "./berth.ts";
 export type { CallOptions, ClientOptions, StreamEvent, StreamOptions } from "./caller.ts";
-export type { Outcome, UploadOptions, WaitOptions } from "./deployments.ts";
+export type { Outcome, WaitOptions } from "./deployments.ts";
 export {
   type Code,
   type Detail,
@@ -16,4 +16,4 @@ export type * from "./generated/types.ts";
 export { Pages } from "./pages.ts";
 export type { AccountAddress, EnvironmentAddress, ProjectAddress, ServiceAddress } from "./path.ts";
 export type { EnvironmentSet, ResolvedSet, SetOptions } from "./sets.ts";
-export type { Archive } from "./upload.ts";
+export type { Archive, UploadOptions } from "./upload.ts";

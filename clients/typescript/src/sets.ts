@@ -39,49 +39,37 @@ async function* commits<T>(
       else members.delete(key);
       changed.add(key);
     } else if (event === "commit") {
+      const { revision } = data as { revision: string };
       const isNews = !committed || changed.size > 0;
       committed = members;
-      if (isNews)
-        yield {
-          members: committed,
-          changed: [...changed],
-          revision: (data as { revision: string }).revision,
-        };
+      if (isNews) yield { members, changed: [...changed], revision };
       changed = new Set();
     }
   }
 }
 
-type Names = { name: string; variable?: ResolvedVariable; dangling?: DanglingVariable };
+const byName = <T extends { name: string }>(members: Map<string, T>): T[] =>
+  [...members.values()].sort((one, other) => (one.name < other.name ? -1 : 1));
 
-export type VariableHelpers = ReturnType<typeof variableHelpers>;
+type Names = { name: string; variable?: ResolvedVariable; dangling?: DanglingVariable };
 
 export const variableHelpers = (api: Operations["variables"]) => ({
   /** Yields what a service receives, first at once and then whenever it changes. Values of sensitive variables are withheld. */
   async *followResolved(at: ServiceAddress, options?: SetOptions): AsyncGenerator<ResolvedSet, void> {
-    for await (const { members, ...rest } of commits<Names>(
-      api.followEvents(at, options),
-      ({ name }) => name,
-    )) {
-      const entries = [...members.values()].sort((one, other) => (one.name < other.name ? -1 : 1));
+    const events = api.followEvents(at, options);
+    for await (const { members, ...rest } of commits<Names>(events, ({ name }) => name)) {
+      const entries = byName(members);
       const data = entries.flatMap(({ variable }) => variable ?? []);
       yield { data, dangling: entries.flatMap(({ dangling }) => dangling ?? []), ...rest };
     }
   },
 });
 
-export type EnvironmentHelpers = ReturnType<typeof environmentHelpers>;
-
 export const environmentHelpers = (api: Operations["environments"]) => ({
   /** Yields what an environment shows of its services and addons, first at once and then whenever something changes. */
   async *follow(at: EnvironmentAddress, options?: SetOptions): AsyncGenerator<EnvironmentSet, void> {
-    for await (const { members, ...rest } of commits<ServiceState>(
-      api.followEvents(at, options),
-      ({ id }) => id,
-    ))
-      yield {
-        services: [...members.values()].sort((one, other) => (one.name < other.name ? -1 : 1)),
-        ...rest,
-      };
+    const events = api.followEvents(at, options);
+    for await (const { members, ...rest } of commits<ServiceState>(events, ({ id }) => id))
+      yield { services: byName(members), ...rest };
   },
 });

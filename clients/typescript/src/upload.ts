@@ -3,7 +3,13 @@ import { Unreachable } from "./errors.ts";
 /** The bytes of an archive. */
 export type Archive = Blob | Uint8Array<ArrayBuffer>;
 
-type Options = { signal?: AbortSignal; onProgress?: (sentBytes: number) => void };
+export type UploadOptions = {
+  signal?: AbortSignal;
+  /** Called with how many bytes were sent. */
+  onProgress?: (sentBytes: number) => void;
+};
+
+type Put = UploadOptions & { url: string; blob: Blob; contentType: string };
 
 /** What is used of a browser's XMLHttpRequest, which Node has not. */
 type Xhr = {
@@ -21,27 +27,14 @@ type Xhr = {
 const CHUNK_BYTES = 256 * 1024;
 
 /** Sends an archive to the URL of an upload. */
-export async function put(
-  url: string,
-  archive: Archive,
-  contentType: string,
-  options: Options,
-): Promise<void> {
-  const blob = archive instanceof Blob ? archive : new Blob([archive]);
+export async function put(given: Put): Promise<void> {
   // Only Node sends the length of a stream, which stores ask for; a browser tells of progress by XMLHttpRequest alone.
   const { XMLHttpRequest } = globalThis as unknown as { XMLHttpRequest?: new () => Xhr };
-  const status = XMLHttpRequest
-    ? await sendByXhr(new XMLHttpRequest(), url, blob, contentType, options)
-    : await send(url, blob, contentType, options);
+  const status = await (XMLHttpRequest ? sendByXhr(new XMLHttpRequest(), given) : send(given));
   if (status >= 300) throw new Unreachable(`The upload was refused with ${status}.`);
 }
 
-async function send(
-  url: string,
-  blob: Blob,
-  contentType: string,
-  { signal, onProgress }: Options,
-): Promise<number> {
+async function send({ url, blob, contentType, signal, onProgress }: Put): Promise<number> {
   let sent = 0;
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
@@ -62,13 +55,7 @@ async function send(
   }
 }
 
-function sendByXhr(
-  request: Xhr,
-  url: string,
-  blob: Blob,
-  contentType: string,
-  { signal, onProgress }: Options,
-): Promise<number> {
+function sendByXhr(request: Xhr, { url, blob, contentType, signal, onProgress }: Put): Promise<number> {
   return new Promise((resolve, reject) => {
     request.open("PUT", url);
     request.setRequestHeader("content-type", contentType);

@@ -2,32 +2,62 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Program, programPath } from "../node/programs.ts";
-import { registry } from "../settings.ts";
+import { registry, withBuildpacks } from "../settings.ts";
 import type { Bases } from "./base-images.ts";
 import { push } from "./registry.ts";
 
-/** Stand-ins for public images, each with the program of this repository that it contains, if any. */
+/** Stand-ins for public images, each with the programs and the files of this repository that it contains. */
 const recipes = {
-  postgres: undefined,
-  redis: undefined,
-  python: undefined,
-  registry: undefined,
-  nats: "nats-server",
-  versitygw: "versitygw",
-} satisfies Record<string, Program | undefined>;
+  postgres: {},
+  redis: {},
+  python: {},
+  registry: {},
+  nats: { programs: ["nats-server"] },
+  versitygw: { programs: ["versitygw"] },
+  buildpacks: {
+    programs: ["lifecycle", "launcher"],
+    files: ["buildpack.toml", "order.toml", "detect.sh", "build.sh"],
+    runImage: "node",
+  },
+} satisfies Record<string, Contents>;
 
-export type TestImages = Record<keyof typeof recipes, string>;
+type Contents = {
+  programs?: Program[];
+  /** Files of the folder with the image's name. */
+  files?: string[];
+  /** The image that what it builds runs in. */
+  runImage?: keyof Bases;
+};
+
+type Optional = "buildpacks";
+export type TestImages = Record<Exclude<keyof typeof recipes, Optional>, string> &
+  Partial<Record<Optional, string>>;
 
 /** Pushes the images that tests use instead of public ones; returns the `name:tag` of each. */
 export async function pushTestImages(bases: Bases): Promise<TestImages> {
   const made: Partial<TestImages> = {};
-  for (const [name, program] of Object.entries(recipes) as [keyof TestImages, Program | undefined][]) {
+  for (const [name, contents] of Object.entries(recipes) as [keyof TestImages, Contents][]) {
+    if (name === "buildpacks" && !withBuildpacks) continue;
     const dockerfile = await readFile(join(import.meta.dirname, `${name}.Dockerfile`), "utf8");
-    const files = program ? { [program]: await programPath(program) } : {};
-    const args = { BASE: `${registry.push}/${bases.base}` };
-    const parts = JSON.stringify([dockerfile, files, args]);
+    const files = await filesOf(name, contents);
+    const args = {
+      BASE: `${registry.push}/${bases.base}`,
+      ...(contents.runImage && { RUN_IMAGE: `${registry.push}/${bases[contents.runImage]}` }),
+    };
+    const texts = (contents.files ?? []).map((file) => readFile(files[file]!, "utf8"));
+    const parts = JSON.stringify([dockerfile, files, args, ...(await Promise.all(texts))]);
     const tag = createHash("sha256").update(parts).digest("hex").slice(0, 16);
     made[name] = await push({ name, tag, dockerfile, files, args });
   }
   return made as TestImages;
+}
+
+/** Returns where an image's files are, by their names in the build context. */
+async function filesOf(
+  name: string,
+  { programs = [], files = [] }: Contents,
+): Promise<Record<string, string>> {
+  const built = await Promise.all(programs.map(async (program) => [program, await programPath(program)]));
+  const own = files.map((file) => [file, join(import.meta.dirname, name, file)]);
+  return Object.fromEntries([...built, ...own]);
 }

@@ -4,7 +4,7 @@ import { readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { run, timed } from "../commands.ts";
 import { withLock } from "../lock.ts";
-import { folders } from "../settings.ts";
+import { folders, withBuildpacks } from "../settings.ts";
 
 const kubernetes = { version: "1.36.3", major: "1", minor: "36" };
 
@@ -36,17 +36,22 @@ const modules = {
   "stripe-mock": { tool: true },
   kubernetes: { stamps: kubernetesStamps },
   helm: { stamps: helmStamps, tool: true },
+  lifecycle: { tool: true },
   versitygw: { tool: true },
   coredns: {},
   "network-policy": {},
   "local-path-provisioner": { tool: true },
   "nats-server": { tool: true },
+  launcher: { tool: true },
   pause: {},
 } satisfies Record<string, Module>;
 
 type Module = { stamps?: string[]; tool?: boolean };
 export type Program = keyof typeof modules;
-export const programs = Object.keys(modules) as Program[];
+const OF_BUILDPACKS: Program[] = ["lifecycle", "launcher"];
+export const programs = (Object.keys(modules) as Program[]).filter(
+  (name) => withBuildpacks || !OF_BUILDPACKS.includes(name),
+);
 
 const sources = join(import.meta.dirname, "../go");
 const flags = ["-trimpath", "-mod=readonly", "-buildvcs=false"];

@@ -15,7 +15,7 @@ export type RunSettings = {
   /** Where images are pushed to, and the name by which nodes pull. The registry has no TLS. */
   registry: { push: string; pull: string };
   /** `name:tag` of each image in that registry. */
-  images: Record<Image, string>;
+  images: Record<Image, string> & { buildpacks?: string };
   ingress: { address: string; className: string; namespace: string };
   objectStore: { endpoint: string; accessKey: string; secretKey: string };
   /** The address at which pods reach this machine. */

@@ -9,6 +9,7 @@ import { freePort } from "../../../services/kit/process/free-port.ts";
 import { addonRole, database, prepareDatabase } from "../postgres/database.ts";
 import { type PostgresServer, startPostgres } from "../postgres/postgres.ts";
 import { choosePorts, resetDataFolder, takeDataFolder } from "./data-folder.ts";
+import { type AskedAddresses, choosePublicAddresses } from "./public-addresses.ts";
 import { readSecrets, secretsFile, writeSafely } from "./secrets.ts";
 
 let dir: string;
@@ -79,14 +80,48 @@ test("the API never moves by itself: applications know it by its address; --port
   const taken = { kind: "portInUse", message: expect.stringContaining("--port") };
   await expect(choosePorts(folder, ["gateway", "router"], {})).rejects.toMatchObject(taken);
   const asked = await freePort();
-  const moved = await choosePorts(folder, ["gateway", "router"], {}, asked);
+  const moved = await choosePorts(folder, ["gateway", "router"], {}, { requested: asked });
   expect(moved).toEqual({ ports: { gateway: asked, router: expect.any(Number) }, moved: expect.any(Array) });
   expect(await choosePorts(folder, ["gateway", "router"], {})).toEqual({ ports: moved.ports, moved: [] });
 });
 
-test("torn ports are not replaced by others without a word", async () => {
+test("behind a proxy, apps do not move either: it sends their requests to the port of before", async () => {
+  const folder = await take();
+  const { ports } = await choosePorts(folder, ["gateway", "router"], {}, { behindProxy: true });
+  await occupy(ports.router!);
+  const taken = { kind: "portInUse", message: expect.stringContaining(`Port ${ports.router} on 127.0.0.1`) };
+  const again = choosePorts(folder, ["gateway", "router"], {}, { behindProxy: true });
+  await expect(again).rejects.toMatchObject(taken);
+  const { moved } = await choosePorts(folder, ["gateway", "router"], {});
+  expect(moved).toMatchObject([{ name: "router", from: ports.router }]);
+});
+
+test("public addresses are kept until others are asked for, or none; unreadable ones are not replaced without a word", async () => {
+  const folder = await take();
+  const choose = (asked: AskedAddresses) => choosePublicAddresses(folder, asked);
+  const both = { publicUrl: "https://berth.example.com", appsDomain: "apps.example.com" };
+  expect(await choose({})).toEqual({});
+  expect(await choose(both)).toEqual(both);
+  expect(await choose({})).toEqual(both);
+  expect(await choose({ appsDomain: "apps.example.org" })).toEqual({
+    ...both,
+    appsDomain: "apps.example.org",
+  });
+  expect(await choose({ appsDomain: null })).toEqual({ publicUrl: both.publicUrl });
+  expect(await choose({})).toEqual({ publicUrl: both.publicUrl });
+  await writeFile(join(dir, "public.json"), '{"publicUrl":');
+  await expect(choose({})).rejects.toMatchObject({ kind: "folderDamaged" });
+  await rm(join(dir, "public.json"));
+  await mkdir(join(dir, "public.json"));
+  await expect(choose({})).rejects.toMatchObject({ kind: "folderDamaged" });
+});
+
+test("unreadable ports are not replaced by others without a word", async () => {
   const folder = await take();
   await writeFile(join(dir, "ports.json"), '{"gateway":');
+  await expect(choosePorts(folder, ["gateway"], {})).rejects.toMatchObject({ kind: "folderDamaged" });
+  await rm(join(dir, "ports.json"));
+  await mkdir(join(dir, "ports.json"));
   await expect(choosePorts(folder, ["gateway"], {})).rejects.toMatchObject({ kind: "folderDamaged" });
 });
 

@@ -7,6 +7,9 @@ import { endAppsIn, removeApps } from "./apps-folder.ts";
 import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { writeSafely } from "./secrets.ts";
 
+/** Where everything listens, unless the operator names another address for the API and apps. */
+export const LOOPBACK = "127.0.0.1";
+
 /** The paths in a data folder. */
 export type DataFolder = {
   dir: string;
@@ -67,11 +70,13 @@ export async function resetDataFolder(folder: DataFolder): Promise<void> {
   await removeApps(folder);
   // The secrets go last: as long as any data is left, so is its key.
   const { postgres, nats, deployer, mail, stripe, logs } = folder;
-  for (const path of [postgres, nats, deployer, mail, stripe, logs, join(folder.dir, "ports.json")]) {
+  for (const path of [postgres, nats, deployer, mail, stripe, logs, ...addressFiles(folder)]) {
     await rm(path, { recursive: true, force: true });
   }
   await rm(join(folder.dir, "secrets.json"), { force: true });
 }
+
+const addressFiles = ({ dir }: DataFolder) => ["ports.json", "public.json"].map((name) => join(dir, name));
 
 /** A port that was taken by another process, and the one that is used instead. */
 export type MovedPort = { name: string; from: number; to: number };
@@ -79,20 +84,24 @@ export type MovedPort = { name: string; from: number; to: number };
 /**
  * Returns a port for each name: the one of the last start, else its usual one, else any free one, and stores them in
  * `ports.json`. Addresses in variables of apps, in mails and in the tokens of OAuth applications thus survive restarts.
- * The API's is `requested` where that is given, and never moves by itself: applications know it by its address.
+ * The API's is `requested` where that is given, and never moves by itself: applications know it by its address. Nor does
+ * that of apps `behindProxy`, which sends requests there. Both are at the address `listen`.
  *
- * @throws StartFailure `portInUse` when the API's former port is taken, `folderDamaged` when `ports.json` is torn.
+ * @throws StartFailure `portInUse` when the API's former port is taken, `folderDamaged` when `ports.json` cannot be read.
  */
 export async function choosePorts(
   folder: DataFolder,
   names: string[],
   usual: Record<string, number>,
-  requested?: number,
+  how: { requested?: number; listen?: string; behindProxy?: boolean } = {},
 ): Promise<{ ports: Record<string, number>; moved: MovedPort[] }> {
+  const { requested, listen = LOOPBACK, behindProxy = false } = how;
   const file = join(folder.dir, "ports.json");
   const former = await readPorts(file);
-  if (requested === undefined && former.gateway !== undefined && !(await isFree(former.gateway)))
-    throw new StartFailure("portInUse", apiMoved(former.gateway));
+  if (requested === undefined && former.gateway !== undefined && !(await isFree(former.gateway, listen)))
+    throw new StartFailure("portInUse", apiMoved(former.gateway, listen));
+  if (requested === undefined && behindProxy && former.router && !(await isFree(former.router, listen)))
+    throw new StartFailure("portInUse", appsMoved(former.router, listen));
   const asked = requested === former.gateway ? undefined : requested;
   const wanted: Record<string, number> = {
     ...usual,
@@ -103,7 +112,8 @@ export async function choosePorts(
   const moved: MovedPort[] = [];
   for (const name of names) {
     const candidates = [wanted[name], former[name]].filter((port) => port !== undefined);
-    const to = await firstFree(candidates, new Set(Object.values(ports)));
+    const host = name === "gateway" || name === "router" ? listen : LOOPBACK;
+    const to = await firstFree(candidates, new Set(Object.values(ports)), host);
     ports[name] = to;
     const from = candidates[0];
     if (from !== undefined && from !== to) moved.push({ name, from, to });
@@ -113,10 +123,10 @@ export async function choosePorts(
 }
 
 async function readPorts(file: string): Promise<Record<string, number>> {
-  const text = await readFile(file, "utf8").catch(() => "{}");
   try {
-    return JSON.parse(text);
+    return JSON.parse(await readFile(file, "utf8"));
   } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "ENOENT") return {};
     throw new StartFailure(
       "folderDamaged",
       `The file ${file} cannot be read. Restore it, or delete it to choose new ports.`,
@@ -125,22 +135,26 @@ async function readPorts(file: string): Promise<Record<string, number>> {
   }
 }
 
-const apiMoved = (port: number) =>
-  `Port ${port} on 127.0.0.1 is in use, and the API of this data folder has that address. Stop the process that listens ` +
+const apiMoved = (port: number, listen: string) =>
+  `Port ${port} on ${listen} is in use, and the API of this data folder has that address. Stop the process that listens ` +
   "there, or move the API with --port: OAuth applications then have to be connected again.";
 
-async function firstFree(candidates: number[], taken: Set<number>): Promise<number> {
-  for (const port of candidates) if (!taken.has(port) && (await isFree(port))) return port;
+const appsMoved = (port: number, listen: string) =>
+  `Port ${port} on ${listen} is in use, and the proxy in front sends requests for apps there. Stop the process that ` +
+  "listens there, or move both with --port, and change the proxy's configuration.";
+
+async function firstFree(candidates: number[], taken: Set<number>, host: string): Promise<number> {
+  for (const port of candidates) if (!taken.has(port) && (await isFree(port, host))) return port;
   const port = await freePort();
-  return taken.has(port) ? firstFree(candidates, taken) : port;
+  return taken.has(port) || !(await isFree(port, host)) ? firstFree(candidates, taken, host) : port;
 }
 
 /** @throws StartFailure `portInUse` when a process listens on the port. */
-export async function requirePort(port: number): Promise<void> {
-  if (await isFree(port)) return;
+export async function requirePort(port: number, listen = LOOPBACK): Promise<void> {
+  if (await isFree(port, listen)) return;
   throw new StartFailure(
     "portInUse",
-    `Port ${port} on 127.0.0.1 is in use. Stop the process that listens there, or choose another port with --port.`,
+    `Port ${port} on ${listen} is in use. Stop the process that listens there, or choose another port with --port.`,
   );
 }
 

@@ -80,6 +80,7 @@ test("a program that dies while starting is reported with the end of its log", a
     name: "thing",
     folder: relative(projectDir, dir),
     env: { PATH: process.env.PATH ?? "" },
+    host: "127.0.0.1",
     port: await freePort(),
     data: dir,
     log: join(dir, "thing.log"),

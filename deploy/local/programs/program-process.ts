@@ -12,6 +12,8 @@ export type ProgramOptions = {
   name: string;
   folder: string;
   env: Record<string, string>;
+  /** Where it listens. */
+  host: string;
   port: number;
   /** The data folder: the process's last argument, by which orphans are recognised. */
   data: string;
@@ -41,12 +43,12 @@ export async function startProgram(options: ProgramOptions, signal: AbortSignal)
     announces: true,
   };
   const ending = { stop: "SIGTERM", graceMs, kill: "SIGKILL" } as const;
-  const url = `http://127.0.0.1:${options.port}/readyz?exclude=events`;
+  const url = `${urlOn(options.host, options.port)}/readyz?exclude=events`;
   try {
     return await startRunning(command, log, ending, (child) => untilReady(child, url, signal));
   } catch (error) {
     const last = await lastLines(log, 15);
-    const [, taken] = last.map((line) => TAKEN.exec(line)).find((found) => found !== null) ?? [];
+    const taken = last.map((line) => TAKEN.exec(line)?.groups).find((found) => found !== undefined);
     if (taken) throw new StartFailure("portInUse", takenMeanwhile(name, taken), { cause: error });
     const lines = last.map((line) => `  ${line}`).join("\n");
     const sentence = `${name} did not start: ${(error as Error).message}. The end of ${log}:\n${lines}`;
@@ -71,9 +73,15 @@ const LEAN_ENV = {
   NODE_COMPILE_CACHE: join(projectDir, ".cache/compile"),
 };
 
-const TAKEN = /EADDRINUSE: address already in use 127\.0\.0\.1:(\d+)/;
-const takenMeanwhile = (name: string, port: string) =>
-  `Port ${port} on 127.0.0.1 is in use: another process took it while ${name} was starting. Start again.`;
+const TAKEN = /EADDRINUSE: address already in use (?<host>[0-9a-f.:]+):(?<port>\d+)/;
+const takenMeanwhile = (name: string, { host, port }: Record<string, string>) =>
+  `Port ${port} on ${host} is in use: another process took it while ${name} was starting. Start again.`;
+
+/** Returns the URL at which programs of this machine reach what listens at `host`, which may stand for all addresses. */
+export function urlOn(host: string, port: number): string {
+  const reached = { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
+  return `http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`;
+}
 
 async function untilReady(child: Child, url: string, signal: AbortSignal): Promise<void> {
   const deadline = Date.now() + READY_MS;

@@ -7,8 +7,14 @@ export type PlatformContext = {
   secrets: Secrets;
   /** Port of each program, of the app router, and `<name>Grpc` of each service. */
   ports: Record<string, number>;
-  /** Where the gateway answers, without a slash at the end. */
+  /** Where people reach the gateway, without a slash at the end. */
   origin: string;
+  /** The address at which the gateway and the router of apps listen. */
+  listen: string;
+  /** Apps are at https names below it, through a proxy. */
+  appsDomain: string | undefined;
+  /** Whether a proxy of this machine is in front, which says who asks. */
+  behindProxy: boolean;
   natsUrl: string;
   databaseUrl(database: string, role: string, password: string): string;
   deployerDir: string;
@@ -65,11 +71,25 @@ export const programs: Program[] = [
     name: "deployer",
     folder: "services/deployer",
     kind: "service",
-    env: ({ secrets, ports, origin, databaseUrl, deployerDir, appsDir, programsDir }) => ({
+    env: ({
+      secrets,
+      ports,
+      origin,
+      listen,
+      appsDomain,
+      behindProxy,
+      databaseUrl,
+      deployerDir,
+      appsDir,
+      programsDir,
+    }) => ({
       DATA_DIR: deployerDir,
       APPS_DIR: appsDir,
       PROGRAMS_DIR: programsDir,
       ROUTER_PORT: String(ports.router),
+      ROUTER_HOST: listen,
+      APPS_DOMAIN: appsDomain ?? "",
+      TRUST_PROXY: behindProxy ? "loopback" : "none",
       PUBLIC_ORIGIN: origin,
       ADDON_POSTGRES_URL: databaseUrl("postgres", addonRole, passwordOf(secrets, addonRole)),
       UPLOAD_KEYS: secrets.uploadKeys,
@@ -110,7 +130,12 @@ export const programs: Program[] = [
     name: "gateway",
     folder: "gateway",
     kind: "gateway",
-    env: ({ origin }) => ({ PUBLIC_ORIGIN: origin, API_PREFIX }),
+    env: ({ origin, listen, behindProxy }) => ({
+      HOST: listen,
+      PUBLIC_ORIGIN: origin,
+      API_PREFIX,
+      TRUST_PROXY: behindProxy ? "loopback" : "",
+    }),
   },
 ];
 
@@ -153,7 +178,7 @@ function planSettings(): Record<string, string> {
 /** From the launcher's own environment: what programs, builds and proxies need, and nothing by accident. */
 function machineEnvironment(): Record<string, string> {
   const wanted =
-    /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|TZ|LANG|LC_\w+|XDG_\w+|https?_proxy|no_proxy|all_proxy|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS|npm_config_registry|PIP_\w+|OTEL_\w+|RATE_LIMIT\w+)$/i;
+    /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|TZ|LANG|LC_\w+|XDG_\w+|https?_proxy|no_proxy|all_proxy|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS|npm_config_registry|PIP_\w+|OTEL_\w+|RATE_LIMIT\w+|DOMAINS_\w+|DNS_SERVERS)$/i;
   const entries = Object.entries(process.env).filter(
     (entry): entry is [string, string] => wanted.test(entry[0]) && entry[1] !== undefined,
   );

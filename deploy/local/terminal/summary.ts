@@ -1,12 +1,19 @@
+import { fstatSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { userInfo } from "node:os";
 import { join, relative } from "node:path";
+import { isLoopback } from "../../../services/kit/network/own-origin.ts";
 import type { MovedPort } from "../data/data-folder.ts";
 import { projectDir } from "./options.ts";
 
 /** The members of `.berth/local.json` (docs/operations.md#local-info); scripts read them. */
 export type LocalInfo = {
+  /** Where programs of this machine reach the API, also while a proxy in front is not there yet. */
   origin: string;
   baseUrl: string;
+  /** Where people reach it through a proxy, and the domain of apps; absent without a proxy. */
+  publicUrl?: string;
+  appsDomain?: string;
   ownerEmail: string;
   ownerToken: string;
   accountId: string;
@@ -19,26 +26,47 @@ export type LocalInfo = {
 
 type About = {
   data: string;
+  /** The address at which the API and apps listen. */
+  listen: string;
   router: number;
   moved: MovedPort[];
   seconds: number;
   /** Nothing has been deployed here yet. */
   fresh: boolean;
+  /** It goes to a log that others read and that is kept: secrets stay out of it. */
+  journal: boolean;
 };
+
+const CAPTURED = "shows captured mail; nothing is delivered";
+
+/** Returns whether this process prints to the journal of systemd (systemd.exec(5)): children inherit the variable alone. */
+export function printsToJournal(env = process.env): boolean {
+  const { dev, ino } = fstatSync(1);
+  return env.JOURNAL_STREAM === `${dev}:${ino}`;
+}
 
 /** Returns what is printed when everything is ready: addresses, and commands that deploy an example. */
 export async function summary(info: LocalInfo, about: About): Promise<string> {
-  const { data, router, moved } = about;
+  const { data, listen, router, moved } = about;
   const folder = shortPath(data);
+  const { publicUrl, appsDomain } = info;
+  const origin = publicUrl ?? info.origin;
+  const app = "<service>-<environment>-<project>";
   const table = [
-    ["API", info.baseUrl],
-    ["Reference", `${info.origin}/docs`],
-    ["Sign-in", `${info.origin}/signin (your profile and connected applications)`],
-    ["Apps", `http://<service>-<environment>-<project>.localhost:${router}`],
+    ["API", `${origin}/v1`],
+    ["Console", `${origin}/ (projects, deployments, logs, variables)`],
+    ["Reference", `${origin}/docs`],
+    ["Apps", appsDomain ? `https://${app}.${appsDomain}` : `http://${app}.localhost:${router}`],
+    ...(publicUrl || appsDomain
+      ? [["Proxy", `sends the API's requests to ${info.origin}, and those for apps to port ${router}`]]
+      : []),
     ["Owner", `${info.ownerEmail} (password: ownerPassword in ${folder}/secrets.json)`],
-    ["Token", info.ownerToken],
+    ["Token", about.journal ? `ownerToken in ${folder}/local.json` : info.ownerToken],
+    ...(publicUrl ? [["CLI", `npx berth login ${publicUrl} (from any machine)`]] : []),
     ["CLI", `npx berth login --local ${quoted(`${folder}/local.json`)} (signs in, from this folder)`],
-    ...(info.mailUrl ? [["Mail", `${info.mailUrl} (shows captured mail; nothing is delivered)`]] : []),
+    ...(info.mailUrl
+      ? [["Mail", `${about.journal ? `mailUrl in ${folder}/local.json` : info.mailUrl} (${CAPTURED})`]]
+      : []),
     ...(info.checkoutUrl
       ? [["Payments", `${info.checkoutUrl} (a simulator of Stripe: no money moves)`]]
       : []),
@@ -49,6 +77,10 @@ export async function summary(info: LocalInfo, about: About): Promise<string> {
     `Berth is ready (${about.seconds.toFixed(1)} s).`,
     "",
     ...table,
+    "",
+    ...(isLoopback(listen) ? [] : [`The API and apps listen at ${listen}, without TLS.`]),
+    `Apps run as ${userInfo().username} and without isolation: whoever can deploy can read all data here, Berth's too.`,
+    "Isolation begins on a cluster: docs/operations.md#on-a-cluster.",
     "",
     ...moved.map(describeMove),
     ...(moved.length > 0 ? [""] : []),

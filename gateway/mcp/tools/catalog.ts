@@ -155,7 +155,7 @@ const createService = oneStep<NewService>({
   name: "create_service",
   title: "Create a service or addon",
   description:
-    "Creates a web or worker service from an image or git, or an addon. A service waits for deploy.",
+    "Creates a web, worker or cron service from an image or git, or an addon. A service waits for deploy.",
   does: "adds",
   calls: [CatalogService.method.createService],
   input: argumentsSchema(

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import { parseToken } from "../../../services/kit/crypto/bearer-token.ts";
+import { cookiePrefix, readCookie, sessionCookieName, sessionOf } from "../../auth/session-cookie.ts";
 
 /** As long as a request of an application is open. */
 const LOGIN_SECONDS = 600;
@@ -14,24 +14,21 @@ export function isPageCookie(cookie: string): boolean {
 
 /**
  * The cookies of the pages: the session's token, before there is one a random secret, and the e-mail of who signed in
- * to an application last. Over https their names bind
- * them to this host, and to connections that are encrypted. They mean nothing to the API, whose only transport is Bearer.
+ * to an application last. To the API only the session's means something, and only in requests of the console
+ * (auth/session-cookie.ts).
  */
 export function cookiesOf(origin: string) {
   const secure = origin.startsWith("https:");
-  const prefix = secure ? "__Host-" : "";
+  const prefix = cookiePrefix(origin);
   const attributes = `Path=/; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`;
-  const session = `${prefix}berth_session`;
+  const session = sessionCookieName(origin);
   const form = `${prefix}berth_form`;
   const login = `${prefix}berth_login`;
   return {
     /** Returns the token of the session's cookie, if it has the shape of one. */
-    session(headers: IncomingHttpHeaders): string | undefined {
-      const token = read(headers, session);
-      return token !== undefined && parseToken(token) === "ses" ? token : undefined;
-    },
+    session: (headers: IncomingHttpHeaders) => sessionOf(headers, origin),
     secret(headers: IncomingHttpHeaders): string | undefined {
-      const secret = read(headers, form);
+      const secret = readCookie(headers, form);
       return secret !== undefined && SECRET.test(secret) ? secret : undefined;
     },
     newSecret: () => randomBytes(16).toString("base64url"),
@@ -41,16 +38,11 @@ export function cookiesOf(origin: string) {
     },
     keepSecret: (secret: string) => `${form}=${secret}; ${attributes}`,
     login(headers: IncomingHttpHeaders): string | undefined {
-      const email = read(headers, login);
+      const email = readCookie(headers, login);
       return email && Buffer.from(email, "base64url").toString();
     },
     keepLogin: (email: string) =>
       `${login}=${Buffer.from(email).toString("base64url")}; ${attributes}; Max-Age=${LOGIN_SECONDS}`,
     forgetSession: () => `${session}=; ${attributes}; Max-Age=0`,
   };
-}
-
-function read(headers: IncomingHttpHeaders, name: string): string | undefined {
-  const pair = headers.cookie?.split("; ").find((cookie) => cookie.startsWith(`${name}=`));
-  return pair?.slice(name.length + 1);
 }

@@ -18,13 +18,13 @@ const OWN_PAGES = {
   "/profile/password": "Password",
 };
 
-/** Returns a whole document; `mark` makes the hidden fields that every form carries. */
-export function toDocument(page: Page, path: string, mark?: () => Html): Html {
+/** Returns a whole document; `mark` makes the hidden fields that every form carries, and `home` is where its name leads. */
+export function toDocument(page: Page, path: string, visit?: { mark: () => Html; home: string }): Html {
   const refresh =
     page.goesTo !== undefined && html`<meta http-equiv="refresh" content="0;url=${page.goesTo}">`;
   return html`${documentHead(page.title, refresh)}
 <body>
-${page.own === true && ownHeader(path, mark?.())}
+${page.own === true && ownHeader(path, visit)}
 <main${page.own === true && html` class="wide"`}>
 ${page.own !== true && html`<p class="brand">Berth</p>`}
 <h1>${page.title}</h1>
@@ -49,13 +49,13 @@ ${more}
 </head>`;
 }
 
-function ownHeader(path: string, hidden: Html | undefined): Html {
+function ownHeader(path: string, visit?: { mark: () => Html; home: string }): Html {
   const link = ([to, name]: [string, string]) =>
     html`<a href="${to}"${to === path && html` aria-current="page"`}>${name}</a>`;
   return html`<header>
-<a class="brand" href="/profile">Berth</a>
+<a class="brand" href="${visit?.home ?? "/profile"}">Berth</a>
 <nav aria-label="Your pages">${Object.entries(OWN_PAGES).map(link)}</nav>
-<form method="post" action="/signout">${hidden}<button class="quiet">Sign out</button></form>
+<form method="post" action="/signout">${visit?.mark()}<button class="quiet">Sign out</button></form>
 </header>`;
 }
 

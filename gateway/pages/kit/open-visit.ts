@@ -17,9 +17,9 @@ export type Opened = {
 /** Returns a request as what a page needs of it. */
 export function openVisit(
   request: FastifyRequest,
-  deps: { api: Api; marks: FormMarks; origin: string; prefix: string },
+  deps: { api: Api; marks: FormMarks; origin: string; prefix: string; home: string },
 ): Opened {
-  const { api, marks, origin, prefix } = deps;
+  const { api, marks, origin, prefix, home } = deps;
   const { headers } = request;
   const jar = cookiesOf(origin);
   const cookies: string[] = [];
@@ -36,6 +36,7 @@ export function openVisit(
     query: new URL(request.raw.url!, "http://berth.invalid").searchParams,
     fields,
     apiUrl: origin + prefix,
+    home,
     get signedIn() {
       return token !== undefined;
     },

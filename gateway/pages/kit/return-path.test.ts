@@ -2,8 +2,10 @@ import { expect, test } from "vitest";
 import { returnPath } from "./return-path.ts";
 
 test("only a path of the same origin is returned to", () => {
-  expect(returnPath("/oauth/consent?consent_challenge=a%2Bb")).toBe("/oauth/consent?consent_challenge=a%2Bb");
-  expect(returnPath("/profile/sessions#x")).toBe("/profile/sessions");
+  expect(returnPath("/oauth/consent?consent_challenge=a%2Bb", "/profile")).toBe(
+    "/oauth/consent?consent_challenge=a%2Bb",
+  );
+  expect(returnPath("/profile/sessions#x", "/profile")).toBe("/profile/sessions");
   for (const elsewhere of [
     null,
     "",
@@ -17,6 +19,6 @@ test("only a path of the same origin is returned to", () => {
     "javascript:alert(1)",
     `/${"x".repeat(10_001)}`,
   ])
-    expect([elsewhere, returnPath(elsewhere)]).toEqual([elsewhere, "/profile"]);
-  expect(returnPath("/a\r\nset-cookie: b")).not.toMatch(/[\r\n]/);
+    expect([elsewhere, returnPath(elsewhere, "/profile")]).toEqual([elsewhere, "/profile"]);
+  expect(returnPath("/a\r\nset-cookie: b", "/profile")).not.toMatch(/[\r\n]/);
 });

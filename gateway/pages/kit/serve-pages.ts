@@ -27,6 +27,8 @@ export type PagesDeps = {
   prefix: string;
   keys: Buffer[];
   origin: () => string;
+  /** Where those go on who come from nowhere. */
+  home: string;
   idempotency: Idempotency;
   log: Logger;
 };
@@ -41,7 +43,7 @@ export function servePages(app: FastifyInstance, routes: PageRoute[], deps: Page
     const { visit, isOwnForm } = opened;
     const path = url.split("?")[0]!;
     const sent = (given: Answer) => toSentPage(given, path, opened);
-    const back = () => (route.formOn ? route.formOn(visit.fields) : returnPath(url));
+    const back = () => (route.formOn ? route.formOn(visit.fields) : returnPath(url, deps.home));
     const refused = (error: unknown): Answer => {
       if (!(error instanceof ApiRefusal)) throw error;
       if (error.status !== 401) return refusalPage(error);
@@ -79,7 +81,9 @@ export function servePages(app: FastifyInstance, routes: PageRoute[], deps: Page
         method: route.method,
         url: route.path,
         handler: async (request, reply) => {
-          const opened = openVisit(request, { api, marks, origin: deps.origin(), prefix: deps.prefix });
+          const opened = openVisit(request, {
+            ...{ api, marks, origin: deps.origin(), prefix: deps.prefix, home: deps.home },
+          });
           return send(request, reply, await answer(route, opened, request.raw.url!));
         },
       });
@@ -90,7 +94,7 @@ function toSentPage(answer: Answer, path: string, { visit, cookies }: Opened): S
   if ("seeOther" in answer) return { status: 303, text: "", cookies, location: answer.seeOther };
   const { page, status = 200, retryAfter } = answer;
   // Making the page may need one more cookie.
-  const { text } = toDocument(page, path, visit.mark);
+  const { text } = toDocument(page, path, visit);
   return { status, text, cookies, retryAfter };
 }
 

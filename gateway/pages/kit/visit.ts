@@ -15,6 +15,8 @@ export type Visit = {
   signedIn: boolean;
   /** The base URL of this origin's API. */
   apiUrl: string;
+  /** Where those go on who come from nowhere. */
+  home: string;
   /** Returns the hidden fields that every form needs. */
   mark: () => Html;
   /** Calls the API as the browser's user, or as nobody. Rejects with an `ApiRefusal`. */

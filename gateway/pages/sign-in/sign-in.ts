@@ -41,7 +41,7 @@ const forgotten = html`<p class="hint"><a href="/password-reset">Forgot your pas
 
 async function signInPage(visit: Visit, sentence?: string) {
   const { query, fields } = visit;
-  const to = returnPath(fields.get("return_to") ?? query.get("return_to"));
+  const to = returnPath(fields.get("return_to") ?? query.get("return_to"), visit.home);
   const me = await signedInUser(visit);
   const content = html`${done(query.get("done") === "signed-out" ? "You are signed out." : undefined)}
 ${
@@ -68,11 +68,11 @@ export const signInPages: PageRoute[] = [
     method: "POST",
     path: "/signin",
     needsSession: false,
-    formOn: (fields) => signInAt(returnPath(fields.get("return_to"))),
+    formOn: (fields) => signInAt(returnPath(fields.get("return_to"), "/profile")),
     async handle(visit) {
       const refusal = await signIn(visit);
       if (refusal) return withRefusal(await signInPage(visit, refusal.message), refusal);
-      return { seeOther: returnPath(visit.fields.get("return_to")) };
+      return { seeOther: returnPath(visit.fields.get("return_to"), visit.home) };
     },
   },
   {

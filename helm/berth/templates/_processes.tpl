@@ -3,7 +3,7 @@ Every process of the platform. A new service is one more entry:
   calls      the processes that it calls
   connections  how many connections to the database one of its pods opens at most (`connections` in its config.ts)
   uses       database, nats, objectStore, registry, kubernetes, smtp, hydraAdmin, hydraPublic, clientDocuments,
-             paymentProvider, loki, imageRegistries, webhooks
+             paymentProvider, loki, prometheus, imageRegistries, webhooks
   config     its environment, in addition to what all processes have (_pod.tpl)
   secrets    variable → of (which Secret, _secrets.tpl), key, optional
   files      a key of a Secret as a file
@@ -27,6 +27,7 @@ Every process of the platform. A new service is one more entry:
     OAUTH_CLIENT_ID_METADATA: {{ include "berth.clientIdMetadata" . | quote }}
     METRICS_PORT: "9090"
     TRUST_PROXY: {{ join "," $v.trustProxy | quote }}
+    CONSOLE: {{ ternary "on" "off" (dig "enabled" true ($v.console | default dict)) | quote }}
     RATE_LIMITS: {{ ternary "on" "off" $v.rateLimits.enabled | quote }}
     RATE_LIMIT_READS: {{ $v.rateLimits.reads | quote }}
     RATE_LIMIT_WRITES: {{ $v.rateLimits.writes | quote }}
@@ -78,7 +79,7 @@ Every process of the platform. A new service is one more entry:
 - name: deployer
   calls: [variables]
   connections: 20
-  uses: [database, nats, objectStore, registry, kubernetes{{ if $v.logs.loki.url }}, loki{{ end }}{{ if ne $v.apps.imageDigests "off" }}, imageRegistries{{ end }}]
+  uses: [database, nats, objectStore, registry, kubernetes{{ if $v.logs.loki.url }}, loki{{ end }}{{ if ($v.apps.metrics | default dict).prometheusUrl }}, prometheus{{ end }}{{ if ne $v.apps.imageDigests "off" }}, imageRegistries{{ end }}]
   config:
     {{- include "berth.deployerConfig" . | nindent 4 }}
     {{- include "berth.planConfig" . | nindent 4 }}
@@ -91,7 +92,7 @@ Every process of the platform. A new service is one more entry:
     LOKI_PASSWORD: {of: loki, key: password, optional: true}
     LOKI_TOKEN: {of: loki, key: token, optional: true}
     {{- end }}
-    {{- if include "berth.registryDoor" . }}
+    {{- if and $v.registry.bundled (not $v.registry.existingSecret) }}
     REGISTRY_PULL_KEYS: {of: registry, key: pull-keys}
     {{- end }}
   {{- if include "berth.registryLoginSecret" . }}
@@ -113,6 +114,7 @@ Every process of the platform. A new service is one more entry:
     {{- end }}
   config:
     API_PREFIX: /v1
+    CONSOLE: {{ ternary "on" "off" (dig "enabled" true ($v.console | default dict)) | quote }}
     WEBHOOKS_PRIVATE: {{ ternary "on" "off" (get ($v.webhooks | default dict) "private" | default false) | quote }}
     {{- with $v.smtp.from }}
     MAIL_FROM: {{ . | quote }}
@@ -199,6 +201,28 @@ INGRESS_ANNOTATIONS: {{ $v.apps.ingress.annotations | toJson | quote }}
 {{- with $v.apps.ingress.tlsSecret }}
 INGRESS_TLS_SECRET: {{ . | quote }}
 {{- end }}
+{{- /* A values file of a release before has none of these. */}}
+{{- with $v.apps.domains }}
+{{- with .issuer }}
+DOMAINS_ISSUER: {{ . | quote }}
+{{- end }}
+{{- with .addresses }}
+DOMAINS_ADDRESSES: {{ join "," . | quote }}
+{{- end }}
+{{- with .target }}
+DOMAINS_TARGET: {{ . | quote }}
+{{- end }}
+{{- if .wildcard }}
+DOMAINS_WILDCARD: "on"
+{{- end }}
+{{- with .dnsServers }}
+DNS_SERVERS: {{ join "," . | quote }}
+{{- end }}
+{{- with .redirectAnnotations }}
+DOMAINS_REDIRECT_ANNOTATIONS: {{ . | toJson | quote }}
+{{- end }}
+{{- end }}
+DOMAINS_RESERVED: {{ (urlParse $v.publicUrl).hostname | quote }}
 APPS_DRAIN_SECONDS: {{ $v.apps.drainSeconds | quote }}
 APPS_GRACE_SECONDS: {{ $v.apps.graceSeconds | quote }}
 APPS_RESERVED: {{ $v.apps.reserved | toJson | quote }}
@@ -242,12 +266,18 @@ LOKI_DAYS: {{ .days | quote }}
 LOKI_LABELS: {{ .labels | toJson | quote }}
 {{- end }}
 {{- end }}
+{{- with ($v.apps.metrics | default dict).prometheusUrl }}
+PROMETHEUS_URL: {{ . | quote }}
+{{- end }}
 S3_ENDPOINT: {{ include "berth.objectStoreUrl" . | quote }}
 S3_PUBLIC_ENDPOINT: {{ $v.objectStore.publicUrl | default (include "berth.objectStoreUrl" .) | quote }}
 S3_BUCKET: {{ $v.objectStore.bucket | quote }}
 S3_REGION: {{ $v.objectStore.region | quote }}
 REGISTRY_PUSH: {{ include "berth.registryPush" . | quote }}
 REGISTRY_PULL: {{ include "berth.registryPull" . | quote }}
+{{- if and $v.registry.bundled $v.registry.existingSecret }}
+REGISTRY_ACCOUNT_PULLS: "true"
+{{- end }}
 REGISTRY_INSECURE: {{ or $v.registry.bundled $v.registry.insecure | quote }}
 {{- if include "berth.registryLoginSecret" . }}
 REGISTRY_AUTH: /etc/berth/registry/config.json
@@ -262,6 +292,12 @@ REGISTRY_AUTH_SECRET: {{ . | quote }}
 BUILDS_AT_ONCE: {{ $v.builds.atOnce | quote }}
 BUILDER_IMAGE: {{ include "berth.image" (dict "image" $v.builds.image "tag" .Chart.AppVersion) | quote }}
 BUILDER_BASE_IMAGES: {{ $v.builds.baseImages | toJson | quote }}
+{{- with $v.builds.buildpacks.builder }}
+BUILDPACKS_BUILDER: {{ . | quote }}
+{{- end }}
+{{- with $v.builds.buildpacks.runImage }}
+BUILDPACKS_RUN_IMAGE: {{ . | quote }}
+{{- end }}
 BUILDER_ENV: {{ $v.builds.env | toJson | quote }}
 {{- if $v.builds.extraCaBundle }}
 BUILDER_EXTRA_CA_BUNDLE: {{ include "berth.fullname" . }}-ca
@@ -332,12 +368,7 @@ postgres://{{ $d.rolePrefix }}{{ .process }}@{{ include "berth.databaseHost" .ro
 {{- if .Values.registry.existingSecret }}{{ .Values.registry.existingSecret }}{{ else if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry-login{{ end -}}
 {{- end -}}
 
-{{/* The one with which nodes pull; "" when it is the same. */}}
+{{/* The one with which nodes pull; "" when it is the same, or made of that. */}}
 {{- define "berth.registryPullSecret" -}}
-{{- if or .Values.registry.pullSecret (include "berth.registryDoor" .) }}{{ include "berth.secretName" (dict "root" . "of" "registryPull") }}{{ end -}}
-{{- end -}}
-
-{{/* "true" where nodes pull from the bundled registry with a login of each account, which the door before it checks. */}}
-{{- define "berth.registryDoor" -}}
-{{- if and .Values.registry.bundled (not .Values.registry.existingSecret) }}true{{ end -}}
+{{- if or .Values.registry.pullSecret (and .Values.registry.bundled (not .Values.registry.existingSecret)) }}{{ include "berth.secretName" (dict "root" . "of" "registryPull") }}{{ end -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|billing|loki|objectStore|registryLogin|registryPull"). */}}
+{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|billing|loki|objectStore|registry|registryLogin|registryPull"). */}}
 {{- define "berth.secretName" -}}
 {{- include "berth.givenSecret" . | default (include "berth.madeSecret" .) -}}
 {{- end -}}
@@ -15,6 +15,7 @@
   "billing" (get ($v.billing | default dict) "existingSecret")
   "loki" $v.logs.loki.existingSecret
   "objectStore" $v.objectStore.existingSecret
+  "registry" ($v.registry.bundled | ternary $v.registry.existingSecret "")
   "registryLogin" $v.registry.existingSecret
   "registryPull" $v.registry.pullSecret) .of -}}
 {{- end -}}
@@ -22,6 +23,50 @@
 {{- define "berth.madeSecret" -}}
 {{- $suffix := dict "admin" "database" "objectStore" "object-store" "registryLogin" "registry-login" "registryPull" "registry-pull" -}}
 {{- printf "%s-%s" (include "berth.fullname" .root) (get $suffix .of | default .of) -}}
+{{- end -}}
+
+{{/*
+The Secrets that the chart generates with these values, each as the value that names the operator's own in its place, and
+a command that prints what that one holds, line by line.
+*/}}
+{{- define "berth.generated" -}}
+{{- $v := .Values -}}
+{{- $names := list -}}
+{{- range include "berth.processes" . | fromYamlArray }}{{ $names = append $names .name }}{{ end -}}
+{{- $each := printf "for one in %s; do echo \"$one=%%s\"; done" (join " " $names) -}}
+{{- $secret := "$(openssl rand -hex 24)" -}}
+{{- $key := "$(openssl rand -base64 32)" -}}
+{{- $all := list -}}
+{{- if not $v.keys.existingSecret }}{{ $all = append $all (dict "value" "keys.existingSecret" "suffix" "keys" "lines" (printf "echo \"internal-keys=%s\"; echo \"encryption-keys=k1:%s\"; echo \"secret-keys=%s\"" $key $key $key)) }}{{ end -}}
+{{- if not $v.owner.existingSecret }}{{ $all = append $all (dict "value" "owner.existingSecret" "suffix" "owner" "lines" (printf "echo \"password=%s\"" $secret)) }}{{ end -}}
+{{- if not $v.database.existingSecret }}{{ $all = append $all (dict "value" "database.existingSecret" "suffix" "database" "lines" (printf $each $secret)) }}{{ end -}}
+{{- if and $v.database.bundled (not $v.database.admin.existingSecret) }}{{ $all = append $all (dict "value" "database.admin.existingSecret" "suffix" "admin" "lines" (printf "echo \"%s=%s\"" $v.database.admin.passwordKey $secret)) }}{{ end -}}
+{{- if and $v.nats.bundled (not $v.nats.existingSecret) }}{{ $all = append $all (dict "value" "nats.existingSecret" "suffix" "nats" "lines" (printf (replace "billing; do" "billing operator; do" $each) (printf "n%s" $secret))) }}{{ end -}}
+{{- if and $v.objectStore.bundled (not $v.objectStore.existingSecret) }}{{ $all = append $all (dict "value" "objectStore.existingSecret" "suffix" "object-store" "lines" (printf "echo \"access-key=$(openssl rand -hex 10)\"; echo \"secret-key=%s\"" $secret)) }}{{ end -}}
+{{- if and $v.registry.bundled (not $v.registry.existingSecret) }}{{ $all = append $all (dict "value" "registry.existingSecret" "suffix" "registry" "type" "kubernetes.io/dockerconfigjson" "lines" (printf "printf '.dockerconfigjson={\"auths\":{\"%s\":{\"auth\":\"%%s\"}}}\\n' \"$(printf 'berth:%%s' \"%s\" | openssl base64 -A)\"" (include "berth.registryPush" . | splitList "/" | first) $secret)) }}{{ end -}}
+{{- toYaml $all -}}
+{{- end -}}
+
+{{/*
+A list of one sentence, with the commands, if this rendering would generate Secrets but sees no cluster that could have
+them already: another rendering would generate others, and what was encrypted with these could not be read again. A
+cluster always has the namespace `default`, and whoever installs the chart may read namespaces.
+*/}}
+{{- define "berth.secretMistakes" -}}
+{{- $mistakes := list -}}
+{{- $generated := list -}}
+{{- if not (lookup "v1" "Namespace" "" "default") }}{{ $generated = include "berth.generated" . | fromYamlArray }}{{ end -}}
+{{- if $generated -}}
+{{- $values := list -}}
+{{- $commands := list -}}
+{{- range $generated -}}
+{{- $name := printf "%s-own-%s" (include "berth.fullname" $) .suffix -}}
+{{- $values = append $values (printf "%s=%s" .value $name) -}}
+{{- $commands = append $commands (printf "{ %s; } |\n      kubectl create secret generic %s -n %s%s --from-env-file=/dev/stdin" .lines $name $.Release.Namespace (.type | empty | ternary "" (printf " --type=%s" .type))) -}}
+{{- end -}}
+{{- $mistakes = append $mistakes (printf "%s: this rendering sees no cluster (helm template, --dry-run=client, Argo CD), so the chart would generate other Secrets each time, and variables encrypted with the previous keys could not be read. Render with --dry-run=server, or create the Secrets once:\n\n    %s\n\n    and name them: --set %s\n    An installation that generated its Secrets already must keep them: docs/gitops.md#an-installation-that-generated-its-secrets explains how." (regexReplaceAll "=[^,]*" (join ", " $values) "") (join "\n    " $commands) (join "," $values)) -}}
+{{- end -}}
+{{- toYaml $mistakes -}}
 {{- end -}}
 
 {{/*
@@ -96,20 +141,15 @@ secret-key: {{ include "berth.made" (dict "root" . "secret" $s "key" "secret-key
 
 {{/*
 The logins of the bundled registry: `berth` pushes; those of accounts, which are made of the keys, only pull. So does
-`nodes`, which environments have from an older chart until the deployer gives them their account's. A server of pulls
-without the door takes `nodes` and `berth`. A hash gets a new salt at each rendering, so the ones in the cluster are kept.
+`nodes`, which environments have from an older chart until the deployer gives them their account's. A hash gets a new salt at each rendering, so the ones in the cluster are kept.
 */}}
 {{- define "berth.data.registry" -}}
 {{- $of := dict "root" . "secret" (include "berth.madeSecret" (dict "root" . "of" "registry")) "kind" "password" -}}
 {{- $password := include "berth.made" (set $of "key" "password") -}}
-{{- $pull := include "berth.made" (set $of "key" "pull-password") -}}
-{{- $push := include "berth.madeOf" (set (set $of "key" "htpasswd") "new" (htpasswd "berth" $password)) -}}
-{{- $both := printf "%s\n%s" $push (htpasswd "nodes" $pull) -}}
 password: {{ $password | quote }}
-pull-password: {{ $pull | quote }}
+pull-password: {{ include "berth.made" (set $of "key" "pull-password") | quote }}
 pull-keys: {{ include "berth.madeOf" (set (set $of "key" "pull-keys") "new" (randBytes 32)) | quote }}
-htpasswd: {{ $push | quote }}
-pulls-htpasswd: {{ include "berth.madeOf" (set (set $of "key" "pulls-htpasswd") "new" $both) | quote }}
+htpasswd: {{ include "berth.madeOf" (set (set $of "key" "htpasswd") "new" (htpasswd "berth" $password)) | quote }}
 {{- end -}}
 
 {{/* Of builds and the deployer. The login for pulls is here too, for a deployer of an older chart. */}}

@@ -42,6 +42,7 @@
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.endpoint) }}{{ $mistakes = append $mistakes "objectStore.endpoint: name your S3, or set objectStore.bundled." }}{{ end -}}
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.existingSecret) }}{{ $mistakes = append $mistakes "objectStore.existingSecret: name the Secret with access-key and secret-key of your S3." }}{{ end -}}
 {{- if and $v.logs.loki.existingSecret (not $v.logs.loki.url) }}{{ $mistakes = append $mistakes "logs.loki.url: name your Loki, such as http://loki.loki:3100, or leave existingSecret empty." }}{{ end -}}
+{{- if and $v.networkPolicy.enabled $v.metrics.serviceMonitor.enabled (not $v.metrics.from) }}{{ $mistakes = append $mistakes "metrics.from: say who may scrape, because NetworkPolicies deny it otherwise, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]; or set metrics.serviceMonitor.enabled to false." }}{{ end -}}
 {{- with $v.backup }}{{ if .enabled }}
 {{- if not $v.database.bundled }}{{ $mistakes = append $mistakes "backup.enabled: you use your own database; back it up with its own tools, and leave this off." }}{{ end -}}
 {{- range $name := list "endpoint" "bucket" "existingSecret" }}{{ if not (get $v.backup $name) }}{{ $mistakes = append $mistakes (printf "backup.%s: required for backups; set it, or set backup.enabled to false." $name) }}{{ end }}{{ end -}}
@@ -55,6 +56,7 @@
 {{- if and .httpRoute.enabled (not .httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "apps.httpRoute.parentRefs: name the Gateway for the routes of apps, and its namespace." }}{{ end -}}
 {{- if not (or .ingressFromCidrs .httpRoute.namespaceLabels (not (kindIs "invalid" .ingressNamespaceLabels))) }}{{ $mistakes = append $mistakes "apps.ingressFromCidrs: give the addresses from which requests reach apps, or the labels of their namespace in apps.ingressNamespaceLabels. All other requests are blocked." }}{{ end -}}
 {{- end -}}
+{{- range include "berth.secretMistakes" $ | fromYamlArray }}{{ $mistakes = append $mistakes . }}{{ end -}}
 {{- range include "berth.clusterMistakes" $ | fromYamlArray }}{{ $mistakes = append $mistakes . }}{{ end -}}
 {{- if and $v.builds.userNamespaces $v.builds.seccompProfile }}{{ $mistakes = append $mistakes "builds.seccompProfile: builds in user namespaces use RuntimeDefault; leave this empty." }}{{ end -}}
 {{- range include "berth.processes" . | fromYamlArray -}}

@@ -8,7 +8,7 @@ const GIB_MEMORY = 3_000;
 const GIB_DISK = 60;
 
 /** GiB of disk of one replica, by type of service. */
-const DISK: Record<string, number> = { web: 0, worker: 0, postgres: 1, redis: 1 };
+const DISK: Record<string, number> = { web: 0, worker: 0, cron: 0, postgres: 1, redis: 1 };
 
 /** What may be used of free accounts before owners are warned. Paid plans have their credit. */
 const FREE_BUDGET_CENTS = 1_000;

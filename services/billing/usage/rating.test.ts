@@ -52,7 +52,8 @@ test("the price list: vCPU, memory and disk, to the nano-dollar", () => {
     50n * 10n ** 9n,
     0n,
   ]);
-  expect(() => rateOf("cron", "nano")).toThrow("no service of type cron");
+  expect(() => rateOf("lambda", "nano")).toThrow("no service of type lambda");
+  expect(rateOf("cron", "nano")).toBe(rateOf("worker", "nano"));
 });
 
 test("one of each type at the smallest size is free all month", () => {

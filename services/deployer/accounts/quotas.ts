@@ -2,7 +2,7 @@ import { type Entitlements, type EntitlementsOf, type Quotas, quotaExceeded } fr
 import type { Db, Tx } from "../../kit/postgres/db.ts";
 import { sizes } from "../../kit/sizes.ts";
 import { isDeployable, type ServiceSize } from "../terms/services.ts";
-import type { StoredConfig } from "../terms/stored-config.ts";
+import { mostReplicas, type StoredConfig } from "../terms/stored-config.ts";
 import { countAddons, countProjects, countServices, findTier, lockTier } from "./sql.ts";
 
 // What the plan allows to be made (docs/plans.md#quotas). Each throws 403 quota_exceeded with `limit`.
@@ -51,16 +51,56 @@ export async function requireScale(
   if (quotas) checkScale(accountId, quotas, config, service.config);
 }
 
+/**
+ * Requires that the account may have one more domain, of which `count` says how many there are. Other requests for one
+ * wait until the transaction ends.
+ */
+export async function requireDomainQuota(
+  tx: Tx,
+  entitlementsOf: EntitlementsOf,
+  accountId: string,
+  count: (tx: Tx, accountId: string) => Promise<number>,
+): Promise<void> {
+  const { domains } = await lockAllowed(tx, entitlementsOf, accountId);
+  if (Number.isFinite(domains) && (await count(tx, accountId)) >= domains)
+    throw quotaExceeded(accountId, "domains", domains);
+}
+
+/**
+ * Requires that the account may have one more run at once, of which `count` says how many there are. Other requests for one
+ * wait until the transaction ends.
+ */
+export async function requireRunQuota(
+  tx: Tx,
+  entitlementsOf: EntitlementsOf,
+  accountId: string,
+  count: (tx: Tx, accountId: string) => Promise<number>,
+): Promise<void> {
+  const runsAtOnce = await findRunLimit(tx, entitlementsOf, accountId);
+  if (Number.isFinite(runsAtOnce) && (await count(tx, accountId)) >= runsAtOnce)
+    throw quotaExceeded(accountId, "runs at once", runsAtOnce);
+}
+
+/** Returns how many runs of an account may not have ended, locked where they are counted. */
+export async function findRunLimit(
+  tx: Tx,
+  entitlementsOf: EntitlementsOf,
+  accountId: string,
+): Promise<number> {
+  return (await lockAllowed(tx, entitlementsOf, accountId)).runsAtOnce;
+}
+
 /** Returns what the account's plan allows, locked where something is counted: of most accounts nothing is. */
 async function lockAllowed(tx: Tx, entitlementsOf: EntitlementsOf, accountId: string): Promise<Entitlements> {
   const allowed = entitlementsOf(await findTier(tx, accountId));
-  if (!allowed.quotas && !Number.isFinite(allowed.volumes)) return allowed;
+  const { quotas, volumes, domains, runsAtOnce } = allowed;
+  if (!quotas && ![volumes, domains, runsAtOnce].some(Number.isFinite)) return allowed;
   return entitlementsOf(await lockTier(tx, accountId));
 }
 
 function checkScale(accountId: string, quotas: Quotas, config: StoredConfig, before?: StoredConfig): void {
-  const replicas = Math.max(quotas.replicas, before?.replicas ?? 0);
-  if ((config.replicas ?? 1) > replicas)
+  const replicas = Math.max(quotas.replicas, before ? mostReplicas(before) : 0);
+  if (mostReplicas(config) > replicas)
     throw quotaExceeded(accountId, "replicas of a service", quotas.replicas);
   if (isLarger(config.size, quotas.size) && isLarger(config.size, before?.size ?? quotas.size))
     throw quotaExceeded(accountId, "sizes", quotas.size);

@@ -83,7 +83,8 @@ export function listEnvironmentUse(db: Db, environmentIds: string[]): Promise<En
     "environment_use",
     `with used as (
        select s.environment_id, s.type, count(*) as n,
-         max(greatest((s.config ->> 'replicas')::int, (d.config ->> 'replicas')::int)) as replicas,
+         max(greatest((s.config ->> 'replicas')::int, (d.config ->> 'replicas')::int,
+           (s.config #>> '{autoscaling,max}')::int, (d.config #>> '{autoscaling,max}')::int)) as replicas,
          max(greatest(($2::jsonb ->> (s.config ->> 'size'))::int, ($2::jsonb ->> (d.config ->> 'size'))::int)) as cpu
        from services s left join deployments d on d.service_id = s.id and d.version = s.live_version
        where s.environment_id = any($1) and s.deleting_at is null

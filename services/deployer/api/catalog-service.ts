@@ -29,6 +29,7 @@ import { beginRotation } from "../addons/sql.ts";
 import { accept, stagedInput } from "../deployments/accept/accept.ts";
 import { enqueue, notifyReconcilers } from "../due/sql.ts";
 import type { AccountImages } from "../images/account-images.ts";
+import { reschedule } from "../jobs/start-scheduled.ts";
 import type { Announce } from "../projects/announce.ts";
 import { deleteProject } from "../projects/delete-project.ts";
 import { deleteServices } from "../projects/delete-services.ts";
@@ -45,7 +46,7 @@ import {
   serviceDeleting,
   serviceStaged,
 } from "../projects/require.ts";
-import { checkSource, hasEnv, mergeConfig } from "../projects/service-config.ts";
+import { checkSource, hasEnv, mergeConfig, refuseAutoscaling } from "../projects/service-config.ts";
 import { serviceStatus } from "../projects/service-status.ts";
 import type { EnvironmentPath } from "../projects/services-sql.ts";
 import * as services from "../projects/services-sql.ts";
@@ -68,15 +69,18 @@ export type CatalogDeps = {
   images: AccountImages;
   entitlementsOf: EntitlementsOf;
   followed: FollowedEnvironments;
+  /** Whether services can be scaled by the CPU that they use. */
+  autoscales: boolean;
 };
 
 /** Projects, environments and services (docs/catalog.md#services). */
 export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
-  const { pool, cursors, secrets, announce, images, entitlementsOf } = deps;
+  const { pool, cursors, secrets, announce, images, entitlementsOf, autoscales } = deps;
 
   /** Returns source and configuration of a service as a request wants them. Throws what forbids them. */
   async function checkChange(tx: Tx, service: services.LockedService, request: UpdateServiceRequest) {
     const { source, config, unsetEnv } = request;
+    if (!autoscales) refuseAutoscaling(config);
     const changed = {
       source: source ? checkSource(service.type, source) : service.source,
       config: mergeConfig(service.type, service.config, config, unsetEnv),
@@ -197,6 +201,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const { accountId, projectId, environmentId, name, type } = request;
       await requireEnvironment(pool, request);
       const source = checkSource(type, request.source);
+      if (!autoscales) refuseAutoscaling(request.config);
       const config = mergeConfig(type, undefined, request.config);
       const staged = request.staged ?? false;
       const addonState = isDeployable(type) || staged ? undefined : "provisioning";
@@ -205,11 +210,12 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       return effect(pool, ctx, async (tx) => {
         await holdEnvironment(tx, path);
         await quotas.requireService(tx, entitlementsOf, { accountId, type, config });
-        // A web or worker service runs once it is deployed.
+        // A web, worker or cron service runs once it is deployed.
         if (!isDeployable(type)) await requireRunnable(tx, { accountId, type }, config);
         await images.require(tx, accountId, "source.image", source.image);
         const service = { id, ...path, name, type, source, config, staged, addonState } as const;
         if (!(await services.insertService(tx, service))) throw nameTaken("service");
+        if (type === "cron") await reschedule(tx, id, config);
         const made = await requireService(tx, { ...path, service: name });
         await emit(tx, ServiceCreatedSchema, accountId, {
           ...{ ...path, serviceId: id, name, type },
@@ -351,6 +357,8 @@ async function applyChange(
   { source, config }: Change,
 ) {
   await services.updateService(tx, service.id, source, config);
+  const { schedule, timeZone } = service.config;
+  if (config.schedule !== schedule || config.timeZone !== timeZone) await reschedule(tx, service.id, config);
   if (!isDeepStrictEqual(service.config.env ?? {}, config.env ?? {})) {
     const event = { accountId, projectId, environmentId, serviceId: service.id };
     await emit(tx, ServiceConfiguredSchema, accountId, event);

@@ -31,6 +31,7 @@ import {
   serviceStaged,
 } from "../projects/require.ts";
 import { type LockedService, type ServicePath, type StagedSource, stage } from "../projects/services-sql.ts";
+import { findReleaseCommand } from "../runs/sql.ts";
 import type { LogStream, Runtime } from "../runtime/port.ts";
 import { archiveKey, type Secrets } from "../secrets.ts";
 import { keepNewest } from "../shared/clip-log.ts";
@@ -153,7 +154,8 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       const deployment = await requireBuild(pool, request);
       const { version } = deployment;
       const text = await readLog(pool, deployment.id);
-      const live = deployment.status === "building";
+      const commandRuns = (await findReleaseCommand(pool, deployment.id))?.started ?? false;
+      const live = deployment.status === "building" || commandRuns;
       return { version, ...keepNewest(text), live, retrievedAt: timestampNow() };
     },
 

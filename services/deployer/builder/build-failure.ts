@@ -28,6 +28,8 @@ export type BuildFailureCode =
   | "git_failed"
   | "dockerfile_needs_cluster"
   | "dockerfile_missing"
+  | "buildpacks_need_cluster"
+  | "buildpacks_not_enabled"
   | "root_directory_missing"
   | "runtime_not_detected"
   | "start_command_missing"

@@ -55,12 +55,14 @@ export type BuildSettings = {
   outputDirectory?: string;
   /** The start command, which replaces the source's. */
   command?: string;
+  /** `buildpacks` leaves the source to Cloud Native Buildpacks, whatever else could build it; `auto` by default. */
+  builder?: string;
 };
 
 /** Returns these members of something that has more. */
 export function buildSettings(of: BuildSettings): BuildSettings {
-  const { rootDirectory, dockerfile, installCommand, buildCommand, outputDirectory, command } = of;
-  return { rootDirectory, dockerfile, installCommand, buildCommand, outputDirectory, command };
+  const { rootDirectory, dockerfile, installCommand, buildCommand, outputDirectory, command, builder } = of;
+  return { rootDirectory, dockerfile, installCommand, buildCommand, outputDirectory, command, builder };
 }
 
 export type BuildRequest = BuildSettings & {
@@ -89,6 +91,8 @@ export type BuildResult = {
   runtime: BuildRuntime;
   /** The commit that was built from a git source. */
   commit?: string;
+  /** The Cloud Native Buildpacks that took part, as `id@version`; only of runtime `buildpacks`. */
+  buildpacks?: string[];
 };
 
 export type BuildRuntime =
@@ -100,7 +104,8 @@ export type BuildRuntime =
   | "static"
   | "procfile"
   | "dockerfile"
-  | "command";
+  | "command"
+  | "buildpacks";
 
 export type Builder = {
   /**

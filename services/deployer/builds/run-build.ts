@@ -100,9 +100,9 @@ export async function runBuild(deps: BuildDeps, build: BegunBuild, signal: Abort
 async function finishBuild(
   { pool, owner, log }: BuildDeps,
   { release: { deploymentId }, output }: BegunBuild,
-  { artifact, commit }: BuildResult,
+  { artifact, commit, buildpacks }: BuildResult,
 ): Promise<boolean> {
-  const built = { deploymentId, artifact, image: imageRef(artifact), commit };
+  const built = { deploymentId, artifact, image: imageRef(artifact), commit, buildpacks };
   await output.drain();
   const moved = await transaction(pool, async (tx) => {
     await output.close(tx);

@@ -28,6 +28,7 @@ export type DeploymentRow = {
   healthyAt?: Timestamp;
   finishedAt?: Timestamp;
   builtVersion?: number;
+  buildpacks: string[];
 };
 
 // A rollback has the source of what it runs too, for later ones, but was not built from it.
@@ -35,7 +36,7 @@ const ofBuild = (column: string) => `case when d.build_id is not null then ${col
 
 export const DEPLOYMENT = `d.id, d.service_id as "serviceId", d.version, d.image, d.build_id as "buildId",
   ${ofBuild("d.branch")} as branch, ${ofBuild("d.commit")} as commit, ${ofBuild("d.archive_ref")} as "archiveRef",
-  d.built_version as "builtVersion", d.status, d.build_stage as "buildStage", d.errors, d.warnings,
+  d.built_version as "builtVersion", coalesce(d.buildpacks, '[]') as buildpacks, d.status, d.build_stage as "buildStage", d.errors, d.warnings,
   d.created_at as "createdAt", d.build_started_at as "buildStartedAt", d.built_at as "builtAt",
   d.applied_at as "appliedAt", d.healthy_at as "healthyAt", d.finished_at as "finishedAt"`;
 
@@ -100,8 +101,8 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
     `with taken as (${takeVersion("$2")})
      insert into deployments as d
        (id, service_id, version, status, config, source, image, artifact, build_id, archive_ref, branch, archive_digest,
-        built_version, warnings)
-     select $1, $2, version, 'queued', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12 from taken returning ${DEPLOYMENT}`,
+        built_version, warnings, release_command)
+     select $1, $2, version, 'queued', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $3::jsonb ->> 'releaseCommand' from taken returning ${DEPLOYMENT}`,
     [
       deployment.id,
       deployment.serviceId,
@@ -160,6 +161,12 @@ export async function findDeployment(db: Db, serviceId: string, version: number)
     [serviceId, version],
   );
   return row && toMessage(row);
+}
+
+/** Whether a deployment has a release command, whose output is in its build log. */
+export async function hasReleaseCommand(db: Db, deploymentId: string): Promise<boolean> {
+  const text = "select id from deployments where id = $1 and release_command is not null";
+  return (await one(db, "deployment_has_command", text, [deploymentId])) !== undefined;
 }
 
 /** Returns the versions below `before`, newest first. */

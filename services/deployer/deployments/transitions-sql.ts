@@ -77,16 +77,23 @@ export function setCommit(db: Db, deploymentId: string, commit: string) {
 export function finishBuild(
   db: Db,
   owner: number,
-  built: { deploymentId: string; artifact: string; image?: string; commit?: string },
+  built: { deploymentId: string; artifact: string; image?: string; commit?: string; buildpacks?: string[] },
 ) {
   return one<Transition>(
     db,
     "deployment_finish_build",
     `update deployments d set status = 'built', built_at = now(), build_stage = null, artifact = $3, image = $4,
-       commit = coalesce($5, d.commit)
+       commit = coalesce($5, d.commit), buildpacks = $6
      from work w
      where d.id = $2 and d.status = 'building' and w.service_id = d.service_id and w.lease_owner = $1 ${RETURNING}`,
-    [owner, built.deploymentId, built.artifact, built.image, built.commit],
+    [
+      owner,
+      built.deploymentId,
+      built.artifact,
+      built.image,
+      built.commit,
+      built.buildpacks && JSON.stringify(built.buildpacks),
+    ],
   );
 }
 

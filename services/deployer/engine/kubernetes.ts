@@ -6,7 +6,7 @@ import { jobBuilderOptions } from "../builder/job/config.ts";
 import { builtImages } from "../builder/job/registry/built-images.ts";
 import type { KubernetesConfig } from "../config.ts";
 import { createDigestResolver, type ImageDigests } from "../images/digests/resolve-digest.ts";
-import { createPullLogins } from "../images/pulls/logins.ts";
+import { nodeLogins } from "../images/pulls/node-logins.ts";
 import { connectKube } from "../kube/client.ts";
 import { onArchitecture } from "../kube/pods/placement.ts";
 import { reachApi } from "../kube/stream.ts";
@@ -47,7 +47,7 @@ export async function startKubernetesEngine(
     read(config.registryAuth),
     read(config.registryPullAuth),
   ]);
-  const registryAuth = pullLoginsOf(config, pullLogin ?? pushLogin);
+  const registryAuth = nodeLogins(config, { pushLogin, pullLogin });
   const options = runtimeOptions(config, { kube, log, plansOf, registryAuth });
   const addons = {
     images: config.addonImages,
@@ -83,18 +83,6 @@ export async function startKubernetesEngine(
     lead: election.lead,
     stop: election.stop,
   };
-}
-
-/** Returns the logins with which nodes pull: of each account where there are keys, otherwise the one of all. */
-function pullLoginsOf(
-  { registryPull, registryPullKeys }: KubernetesConfig,
-  shared: string | undefined,
-): KubernetesRuntimeOptions["registryAuth"] {
-  if (registryPullKeys !== undefined) {
-    const logins = createPullLogins(registryPullKeys);
-    return (accountId) => logins.configFor(registryPull.split("/")[0]!, accountId);
-  }
-  return shared === undefined ? undefined : () => shared;
 }
 
 /** Returns how tags of images are resolved, with the logins of nodes and of builds; undefined where they are not. */
@@ -145,6 +133,7 @@ export function runtimeOptions(
         timeouts: config.httpRouteTimeouts,
       },
     }),
+    hosts: { issuer: config.domainIssuer, redirectAnnotations: config.domainRedirect },
     network: {
       ingressNamespaceLabels: [config.ingressNamespaceLabels, config.gatewayNamespaceLabels].filter(
         (labels) => labels !== undefined,
@@ -158,6 +147,7 @@ export function runtimeOptions(
     },
     quota: config.environmentQuota,
     loki: lokiOptions(config),
+    prometheusUrl: config.prometheusUrl,
     compareMs: COMPARE_MS,
   };
 }

@@ -55,7 +55,13 @@ export async function startLocalEngine(config: LocalConfig, secrets: Secrets, lo
     log,
   });
   const builder = createLocalBuilder({ folder: apps("artifacts"), store, environment: process.env });
-  const router = await startRouter({ port: config.routerPort, log });
+  const router = await startRouter({
+    port: config.routerPort,
+    host: config.routerHost,
+    domain: config.appsDomain,
+    behindProxy: config.trustProxy === "loopback",
+    log,
+  });
   const runtime = createLocalRuntime({
     folder: apps("runtime"),
     artifactsFolder: apps("artifacts"),

@@ -9,12 +9,14 @@ import type {
   V1NetworkPolicy,
   V1PersistentVolumeClaim,
   V1Pod,
+  V1PodDisruptionBudget,
   V1ReplicaSet,
   V1ResourceQuota,
   V1RoleBinding,
   V1Secret,
   V1Service,
   V1StatefulSet,
+  V2HorizontalPodAutoscaler,
 } from "@kubernetes/client-node";
 import type { Kind } from "./client.ts";
 
@@ -28,13 +30,22 @@ const define = <T extends KubernetesObject>(apiVersion: string, kind: string, pl
 export type HTTPRouteSpec = {
   parentRefs: GatewayRef[];
   hostnames: string[];
-  rules: { backendRefs: { name: string; port: number }[]; timeouts?: Record<string, string> }[];
+  rules: {
+    backendRefs?: { name: string; port: number }[];
+    filters?: { type: "RequestRedirect"; requestRedirect: { hostname: string; statusCode: number } }[];
+    timeouts?: Record<string, string>;
+  }[];
 };
 
 export type HTTPRouteObject = KubernetesObject & { spec?: HTTPRouteSpec };
 
 /** Which Gateway carries a route, and by which of its listeners. */
 export type GatewayRef = { name: string; namespace: string; sectionName?: string; port?: number };
+
+/** What a pod uses, as metrics-server serves it. */
+export type PodMetricsObject = KubernetesObject & {
+  containers?: { name: string; usage: { cpu: string; memory: string } }[];
+};
 
 /** The kinds that Berth creates or watches. */
 export const Namespace = define<V1Namespace>("v1", "Namespace", "namespaces");
@@ -59,6 +70,31 @@ export const HTTPRoute: Kind<HTTPRouteObject> = {
   ...define("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes"),
   optional: true,
 };
+/** What cert-manager says of a certificate, as far as Berth reads it. */
+export type CertificateObject = KubernetesObject & {
+  status?: { conditions?: { type: string; status: string; message?: string }[] };
+};
+
+/** Of cert-manager, which a cluster need not have. */
+export const Certificate: Kind<CertificateObject> = {
+  ...define("cert-manager.io/v1", "Certificate", "certificates"),
+  optional: true,
+};
+/** Of metrics-server, which is no part of Kubernetes. */
+export const PodMetrics: Kind<PodMetricsObject> = {
+  ...define("metrics.k8s.io/v1beta1", "PodMetrics", "pods"),
+  optional: true,
+};
+export const HorizontalPodAutoscaler = define<V2HorizontalPodAutoscaler>(
+  "autoscaling/v2",
+  "HorizontalPodAutoscaler",
+  "horizontalpodautoscalers",
+);
+export const PodDisruptionBudget = define<V1PodDisruptionBudget>(
+  "policy/v1",
+  "PodDisruptionBudget",
+  "poddisruptionbudgets",
+);
 export const NetworkPolicy = define<V1NetworkPolicy>(
   "networking.k8s.io/v1",
   "NetworkPolicy",

@@ -16,7 +16,7 @@ export type Owner = {
 /** Mark an object as Berth's; the chart's admission policy reads them on namespaces. */
 export const managed = { "app.kubernetes.io/managed-by": "berth", "app.kubernetes.io/part-of": "berth" };
 
-export const label = (name: keyof Owner | "account" | "project" | "environment" | "service") =>
+export const label = (name: keyof Owner | "account" | "project" | "environment" | "service" | "run") =>
   `${DOMAIN}/${name.replace(/Id$/, "")}`;
 
 /** Returns the labels of an object that belongs to `owner`. */

@@ -49,7 +49,7 @@ export function refuseAddon(type: string, what = "deployed"): void {
     throw invalid(
       "service",
       "not_deployable",
-      `A ${type} addon cannot be ${what}; only web and worker services can.`,
+      `A ${type} addon cannot be ${what}; only web, worker and cron services can.`,
     );
 }
 
@@ -59,7 +59,7 @@ export function refuseAddonName(type: string): void {
     throw invalid(
       "name",
       "not_deployable",
-      `A ${type} addon cannot be renamed, as connections refer to it by its name; only web and worker services can.`,
+      `A ${type} addon cannot be renamed, as connections refer to it by its name; only web, worker and cron services can.`,
     );
 }
 

@@ -1,8 +1,13 @@
-import type { ServiceConfig, ServiceSource } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import type {
+  Autoscaling,
+  ServiceConfig,
+  ServiceSource,
+} from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { invalid } from "../../kit/rpc/refusals.ts";
 import { checkImage } from "../images/image-reference.ts";
 import { checkGitSource, normalizeContextDir } from "../sources/git-source.ts";
 import type { StoredSource } from "../sources/stored-source.ts";
+import { findScheduleProblem, isTimeZone } from "../terms/schedule.ts";
 import { isDeployable, type ServiceSize } from "../terms/services.ts";
 import type { StoredConfig } from "../terms/stored-config.ts";
 
@@ -11,11 +16,26 @@ export function hasEnv(config: Pick<StoredConfig, "env"> | undefined): boolean {
   return Object.keys(config?.env ?? {}).length > 0;
 }
 
+/** Nothing of a cron service runs besides its runs. */
+const CRON_DEFAULTS: StoredConfig = { replicas: 0, size: "nano", env: {}, autoApply: true };
 const DEFAULTS: StoredConfig = { port: 8080, replicas: 1, size: "nano", env: {}, autoApply: true };
 const PATHS = ["dockerfile", "rootDirectory", "outputDirectory"] as const;
-const COMMANDS = ["command", "installCommand", "buildCommand"] as const;
-const REMOVABLE = ["healthCheckPath", ...COMMANDS, ...PATHS] as const;
-const MEMBERS = ["port", "replicas", "size", "autoApply", "minReadySeconds", ...REMOVABLE] as const;
+const COMMANDS = ["command", "installCommand", "buildCommand", "releaseCommand"] as const;
+const REMOVABLE = ["healthCheckPath", "schedule", ...COMMANDS, ...PATHS] as const;
+const CRON_ONLY = ["schedule", "timeZone", "overlap", "runTimeoutSeconds"] as const;
+const NOT_CRON = ["port", "replicas", "autoscaling", "healthCheckPath", "minReadySeconds"] as const;
+const MEMBERS = [
+  "port",
+  "replicas",
+  "size",
+  "autoApply",
+  "minReadySeconds",
+  "builder",
+  "timeZone",
+  "overlap",
+  "runTimeoutSeconds",
+  ...REMOVABLE,
+] as const;
 /** Set by the platform itself. */
 const RESERVED = ["PORT", "PLATFORM_VARIABLES_REVISION"];
 const MAX_ENV = 100;
@@ -31,7 +51,8 @@ export function mergeConfig(
   unsetEnv: string[] = [],
 ): StoredConfig {
   if (!isDeployable(type)) return addonConfig(type, before, change);
-  const config = { ...(before ?? DEFAULTS), env: { ...before?.env } };
+  refuseForType(type, change);
+  const config = { ...(before ?? (type === "cron" ? CRON_DEFAULTS : DEFAULTS)), env: { ...before?.env } };
   for (const member of MEMBERS)
     if (change?.[member] !== undefined) Object.assign(config, { [member]: change[member] });
   for (const member of REMOVABLE) if (config[member] === "") delete config[member];
@@ -45,12 +66,65 @@ export function mergeConfig(
   }
   if (Object.keys(config.env).length > MAX_ENV)
     throw invalid("config.env", "too_long", `At most ${MAX_ENV} names; use variables for more.`);
+  if (change?.autoscaling) setAutoscaling(config, change.autoscaling);
   checkTexts(config);
   return config;
 }
 
+/** Throws 422 not_for_type for what services of a type do not have, and for a schedule that is none. */
+function refuseForType(type: string, change: ServiceConfig | undefined): void {
+  const foreign = (type === "cron" ? NOT_CRON : CRON_ONLY).find(
+    // What it shows may be sent back.
+    (member) => change?.[member] !== undefined && !(member === "replicas" && change.replicas === 0),
+  );
+  if (foreign)
+    throw invalid(
+      `config.${foreign}`,
+      "not_for_type",
+      type === "cron"
+        ? `A cron service has no ${foreign}: it keeps no replicas and has no address, and its start command runs at the times of config.schedule.`
+        : `A ${type} service has no ${foreign}: only cron services run by a schedule.`,
+    );
+  const problem = change?.schedule ? findScheduleProblem(change.schedule) : undefined;
+  if (problem) throw invalid("config.schedule", "invalid_schedule", problem);
+  if (change?.timeZone !== undefined && !isTimeZone(change.timeZone))
+    throw invalid(
+      "config.timeZone",
+      "invalid_time_zone",
+      "There is no such time zone. Send a name of IANA's, such as Europe/Berlin, or UTC.",
+    );
+}
+
+const AUTOSCALING = { min: 1, targetCpuPercent: 70 };
+
+/** Changes how a service is scaled: absent members stay, and no member at all turns it off. */
+function setAutoscaling(config: StoredConfig, change: Autoscaling): void {
+  const { min, max, targetCpuPercent } = change;
+  const given = { ...(min && { min }), ...(max && { max }), ...(targetCpuPercent && { targetCpuPercent }) };
+  if (Object.keys(given).length === 0) {
+    delete config.autoscaling;
+    return;
+  }
+  const next = { ...AUTOSCALING, ...config.autoscaling, ...given };
+  if (next.max === undefined)
+    throw invalid(
+      "config.autoscaling.max",
+      "required",
+      "Set max, the most replicas that the service may have.",
+    );
+  if (next.min > next.max)
+    throw invalid(
+      `config.autoscaling.${min === undefined ? "max" : "min"}`,
+      "out_of_range",
+      `min is ${next.min}, and must not be more than max, which is ${next.max}.`,
+    );
+  config.autoscaling = { ...next, max: next.max };
+}
+
 function addonConfig(type: string, before: StoredConfig | undefined, change: ServiceConfig | undefined) {
-  const given = MEMBERS.find((member) => member !== "size" && change?.[member] !== undefined);
+  const given = [...MEMBERS, "autoscaling" as const].find(
+    (member) => member !== "size" && change?.[member] !== undefined,
+  );
   const unsupported = given ?? (Object.keys(change?.env ?? {}).length > 0 ? "env" : undefined);
   if (unsupported)
     throw invalid(
@@ -76,6 +150,17 @@ function checkTexts(config: StoredConfig): void {
     if (/\p{Cc}/u.test(path))
       throw invalid(`config.${member}`, "invalid_path", "A path cannot contain control characters.");
   }
+}
+
+/** Throws 422 autoscaling_needs_cluster for a change that turns autoscaling on. */
+export function refuseAutoscaling(change: ServiceConfig | undefined): void {
+  const { min, max, targetCpuPercent } = change?.autoscaling ?? {};
+  if (min === undefined && max === undefined && targetCpuPercent === undefined) return;
+  throw invalid(
+    "config.autoscaling",
+    "autoscaling_needs_cluster",
+    "Autoscaling needs a cluster: this Berth runs services as processes on one machine. Set config.replicas, or install Berth on Kubernetes.",
+  );
 }
 
 /**

@@ -26,7 +26,11 @@ export type ShownService = Omit<ServiceDefinition, "source" | "config"> &
     createdAt: Timestamp;
     credentialsRotatedAt?: Timestamp;
   };
-export type ServiceRow = ShownService & ServiceDefinition;
+export type ServiceRow = ShownService &
+  ServiceDefinition & {
+    nextRunAt?: Timestamp;
+    lastRun?: { id: string; status: string; exitCode?: number };
+  };
 
 export type NewService = ServiceDefinition &
   EnvironmentPath & { staged: boolean; addonState: "provisioning" | undefined };
@@ -57,14 +61,20 @@ export function insertService(db: Db, service: NewService) {
   );
 }
 
+/** What takes effect without a deployment. */
+const AT_ONCE = "array['autoApply', 'schedule', 'timeZone', 'overlap', 'runTimeoutSeconds']";
+
 /** What a service shows. pendingChanges: a deploy now would run another configuration, source or set of variables. */
 export const SHOWN = `s.id, s.name, s.type, s.staged, s.url, s.created_at as "createdAt",
     s.deleting_at is not null as deleting, s.addon_state as "addonState", s.addon_message as "addonMessage",
     latest.status as "latestStatus", latest.error as "latestError", s.live_version as "appliedVersion",
-    s.runtime_state as "runtimeState", s.runtime_message as "runtimeMessage",
-    s.serving_version as "liveVersion", s.suspended, s.addon_rotated_at as "credentialsRotatedAt",
+    case when s.type = 'cron' and s.runtime_state = 'stopped' then 'running' else s.runtime_state end as "runtimeState",
+    s.runtime_message as "runtimeMessage",
+    case when s.type = 'cron' then s.live_version else s.serving_version end as "liveVersion",
+    case when s.type = 'cron' then (select a.suspended from accounts a where a.id = s.account_id)
+      else s.suspended end as suspended, s.addon_rotated_at as "credentialsRotatedAt",
     live.version is not null and (s.pending_variables or live.source <> s.source
-      or live.config - 'autoApply' <> s.config - 'autoApply') as "pendingChanges"`;
+      or live.config - ${AT_ONCE} <> s.config - ${AT_ONCE}) as "pendingChanges"`;
 /** The deployments of a service s from which that follows. */
 export const SHOWN_FROM = `
   left join deployments live on live.service_id = s.id and live.version = s.live_version
@@ -73,7 +83,14 @@ export const SHOWN_FROM = `
     where d.service_id = s.id order by d.version desc limit 1
   ) latest on true`;
 
-const SERVICE = `select ${SHOWN}, s.source, s.config from services s ${SHOWN_FROM}`;
+const SERVICE = `select ${SHOWN}, s.source, s.config,
+    case when s.type = 'cron' and s.live_version is not null and s.deleting_at is null and not exists (
+      select from accounts a where a.id = s.account_id and a.suspended is not null)
+      then (select w.next_at from schedules w where w.service_id = s.id) end as "nextRunAt",
+    case when s.type = 'cron' then (
+      select jsonb_strip_nulls(jsonb_build_object('id', r.id, 'status', r.status, 'exitCode', r.exit_code))
+      from runs r where r.service_id = s.id order by r.id desc limit 1) end as "lastRun"
+  from services s ${SHOWN_FROM}`;
 
 /** Returns a service, also one whose environment is being deleted: it is marked with it. */
 export function findService(db: Db, path: ServicePath) {
@@ -167,18 +184,18 @@ export function renameService(db: Db, id: string, name: string) {
 }
 
 /**
- * Writes replicas and size into the live deployment and into those under way, as they take effect without a deploy.
+ * Writes replicas, autoscaling and size into the live deployment and into those under way, as they take effect without a deploy.
  * Returns how many deployments changed.
  */
 export function rescale(db: Db, id: string, config: StoredConfig) {
   return execute(
     db,
     "service_rescale",
-    `update deployments d set config = d.config || $2::jsonb from services s
+    `update deployments d set config = d.config - 'autoscaling' || $2::jsonb from services s
      where s.id = $1 and d.service_id = s.id
        and (d.version = s.live_version or d.status in ('queued', 'building', 'built'))
-       and not d.config @> $2::jsonb`,
-    [id, { replicas: config.replicas, size: config.size }],
+       and d.config <> d.config - 'autoscaling' || $2::jsonb`,
+    [id, { replicas: config.replicas, size: config.size, autoscaling: config.autoscaling }],
   );
 }
 

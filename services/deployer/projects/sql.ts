@@ -213,13 +213,13 @@ export function describeService(db: Db, serviceId: string) {
   );
 }
 
-/** Returns the web and worker services of a project, or of one of its environments, newest first. */
+/** Returns the web, worker and cron services of a project, or of one of its environments, newest first. */
 export function listScopeServices(db: Db, projectId: string, environmentId: string | undefined) {
   return many<{ id: string; name: string; environmentId: string }>(
     db,
     "services_under",
     `select id, name, environment_id as "environmentId" from services
-     where project_id = $1 and ($2::text is null or environment_id = $2) and type in ('web', 'worker')
+     where project_id = $1 and ($2::text is null or environment_id = $2) and type in ('web', 'worker', 'cron')
        and deleting_at is null order by id desc`,
     [projectId, environmentId],
   );

@@ -19,16 +19,23 @@ export function readDesired(db: Db, serviceId: string) {
        (select jsonb_build_object('id', d.id, 'version', d.version, 'status', d.status,
           'fromSource', d.build_id is not null, 'createdAt', ${epochMs("d.created_at")},
           'buildStartedAt', ${epochMs("d.build_started_at")}, 'applyStartedAt', ${epochMs("d.apply_started_at")},
+          'releaseCommand', case when d.release_command is null then 'none' when d.release_finished_at is not null then 'finished'
+            when d.release_started_at is not null then 'started' else 'waiting' end,
+          'releaseStartedAt', ${epochMs("d.release_started_at")},
           'waitsUntil', case when exists (select from services a where a.environment_id = s.environment_id
             and a.name = any(d.awaits) and ${BEING_MADE}) then ${epochMs("d.awaits_until")} end)
         from deployments d where d.service_id = s.id and d.status in ('queued', 'building', 'built')) as active,
        (select jsonb_build_object('version', d.version, 'revision', s.applied_revision,
           'healthy', d.healthy_at is not null, 'rolls', s.rolls,
-          'scale', jsonb_build_object('replicas', coalesce(d.config -> 'replicas', '1'), 'size', d.config -> 'size'))
+          'scale', jsonb_build_object('replicas', coalesce(d.config -> 'replicas', '1'), 'size', d.config -> 'size',
+            'autoscaling', d.config -> 'autoscaling'))
         from deployments d where d.service_id = s.id and d.version = s.live_version) as live,
        (select coalesce(jsonb_agg(jsonb_build_object('deploymentId', d.id, 'accountId', s.account_id,
           'buildId', d.build_id, 'artifact', d.artifact)), '[]') from deployments d
-        where d.service_id = s.id and d.leftover and d.status in ('failed', 'superseded', 'applied')) as leftovers
+        where d.service_id = s.id and d.leftover and d.status in ('failed', 'superseded', 'applied')
+          and not exists (select from runs r where r.service_id = s.id and r.version = d.version and r.due_at is not null)) as leftovers,
+       array(select d.id from deployments d where d.service_id = s.id and d.release_left
+          and (d.release_finished_at is not null or d.status in ('failed', 'superseded') or s.deleting_at is not null)) as "commandsLeft"
      from services s where s.id = $1`,
     [serviceId],
   );

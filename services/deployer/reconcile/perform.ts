@@ -13,6 +13,7 @@ import {
 } from "../releases/apply/apply-release.ts";
 import { recordReleaseStatus } from "../releases/record-status.ts";
 import { keepUnknown } from "../releases/sql.ts";
+import { removeReleaseCommand, runReleaseCommand } from "../runs/release-command.ts";
 import { newNotice } from "../terms/notice.ts";
 import { recordUsage } from "../usage/intervals.ts";
 import type { Action } from "./plan.ts";
@@ -47,6 +48,11 @@ export async function perform(deps: PerformDeps, serviceId: string, action: Acti
       return (await admitBuilds(deps)).includes(serviceId);
     case "build":
       return builds.begin(serviceId, action.deploymentId);
+    case "release-command":
+      return runReleaseCommand(deps, serviceId, action.deploymentId);
+    case "remove-command":
+      await removeReleaseCommand(deps, serviceId, action.deploymentId);
+      return true;
     case "apply":
       return applyDeployment(deps, serviceId, action.deploymentId);
     case "fail":

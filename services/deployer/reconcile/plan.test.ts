@@ -51,6 +51,33 @@ test("an image is applied at once, and so is what was built", () => {
   expect(actionsOf({ active: active({ status: "built" }) })).toEqual(["apply"]);
 });
 
+test("a release command runs before a deployment is applied, beside what runs, and has a deadline of its own", () => {
+  for (const status of ["queued", "built"] as const) {
+    const is = (more: Partial<ActiveDeployment>) => ({
+      live,
+      active: active({ status, fromSource: status === "built", ...more }),
+    });
+    const started = { releaseCommand: "started", releaseStartedAt: NOW } as const;
+    expect(actionsOf(is({ releaseCommand: "waiting" }), { runtime: running() })).toContain("release-command");
+    expect(actionsOf(is(started), { runtime: running() })).toContain("release-command");
+    expect(actionsOf(is(started))).toContain("reapply-live");
+    expect(actionsOf(is({ releaseCommand: "finished" }))).toEqual(["apply"]);
+    const late = { ...started, createdAt: NOW - timeouts.queueMs, applyStartedAt: NOW - timeouts.applyMs };
+    expect(failure(is(late))).toBeUndefined();
+    const releaseStartedAt = NOW - timeouts.releaseCommandMs;
+    expect(failure(is({ ...late, releaseStartedAt }))).toBe("release release_command_timeout");
+    const finished = { releaseCommand: "finished", createdAt: NOW - timeouts.queueMs } as const;
+    expect(failure(is(finished))).toBeUndefined();
+  }
+});
+
+test("what is left of another release command is ended before anything begins", () => {
+  const commandsLeft = ["dep_old"];
+  const next = active({ fromSource: false, releaseCommand: "waiting" });
+  expect(actionsOf({ commandsLeft, active: next })).toEqual(["remove-command", "release-command"]);
+  expect(actionsOf({ commandsLeft, deleting: true })).toEqual(["remove-command", "tear-down"]);
+});
+
 test("what was applied after the backup that the database was restored from runs on until the next deployment", () => {
   const newest = { version: 1, revision: 1 };
   const later = running({ version: 3, revision: 4 });
@@ -207,6 +234,25 @@ test("a suspended service keeps its release without replicas, and gets them back
   expect(actionsOf({ live: wanted, recorded, suspended: true }, scaled(2))).toEqual(["scale"]);
   expect(actionsOf({ live: wanted, recorded, suspended: true }, scaled(0))).toEqual([]);
   expect(actionsOf({ live: wanted, recorded, suspended: false }, scaled(0))).toEqual(["scale"]);
+});
+
+test("of what is scaled by its CPU, the bounds are compared and the number is not, unless it is stopped", () => {
+  const autoscaling = { min: 1, max: 5, targetCpuPercent: 70 };
+  const scale = { replicas: 1, size: "nano" as const, autoscaling };
+  const wanted = { ...live, scale };
+  const recorded = { state: "running" };
+  const runs = (more: object) => ({ runtime: running({ scale: { ...scale, ...more } }) });
+  expect(actionsOf({ live: wanted, recorded }, runs({ replicas: 4 }))).toEqual([]);
+  expect(actionsOf({ live: wanted, recorded }, runs({ autoscaling: { ...autoscaling, max: 6 } }))).toEqual([
+    "scale",
+  ]);
+  expect(actionsOf({ live: wanted, recorded }, runs({ autoscaling: undefined }))).toEqual(["scale"]);
+  expect(actionsOf({ live: wanted, recorded, suspended: true }, runs({ replicas: 4 }))).toEqual(["scale"]);
+  const stopped = { replicas: 0, autoscaling: undefined };
+  expect(actionsOf({ live: wanted, recorded, suspended: true }, runs(stopped))).toEqual([]);
+  expect(actionsOf({ live: { ...live, scale: { ...scale, replicas: 0 } }, recorded }, runs(stopped))).toEqual(
+    [],
+  );
 });
 
 test("what runs with other replicas or another size than configured is scaled, without a new release", () => {

@@ -1,8 +1,10 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Addon, AddonStatus } from "../addons/port.ts";
 import type { BuildOutput } from "../projects/deletion-sql.ts";
 import type { RecordedStatus } from "../releases/sql.ts";
 import type { RuntimeStatus, Scale } from "../runtime/port.ts";
 import { type AddonType, isDeployable } from "../terms/services.ts";
+import { autoscalingOf } from "../terms/stored-config.ts";
 import type { Timeouts } from "../terms/timeouts.ts";
 import type { UsageChange } from "../terms/usage-change.ts";
 
@@ -18,6 +20,9 @@ export type ActiveDeployment = {
   applyStartedAt?: number | null;
   /** At most until then it waits for addons that its variables refer to and that are still being created. */
   waitsUntil?: number | null;
+  /** How far the command is that runs before it is applied. */
+  releaseCommand?: "none" | "waiting" | "started" | "finished";
+  releaseStartedAt?: number | null;
 };
 
 /** What the database says of one service. */
@@ -44,6 +49,8 @@ export type Desired = {
   keptVersion?: number | null;
   /** Builds that ended without a release, and releases that are not retained: they may have left something. */
   leftovers: Leftover[];
+  /** Deployments whose release command is not needed now and may have left something, or may still run. */
+  commandsLeft?: string[];
   /** When variables may have changed since they were last compared: the last and the first time. */
   dirtyAt?: number | null;
   dirtySince?: number | null;
@@ -79,6 +86,10 @@ export type Action =
   /** Moves to `building` whatever waits and may be built now, this deployment or others. */
   | { do: "admit-builds" }
   | { do: "build"; deploymentId: string }
+  /** Starts the release command, or records how far it is. */
+  | { do: "release-command"; deploymentId: string }
+  /** Ends a release command, and removes what the runtime holds of it. */
+  | { do: "remove-command"; deploymentId: string }
   | { do: "apply"; deploymentId: string }
   | { do: "fail"; deploymentId: string; stage: string; code: string; message: string }
   /** Applies the live release again, with the current variables. */
@@ -99,6 +110,9 @@ export type Plan = { actions: Action[]; wakeAt?: number };
 /** How long a service waits for its environment to be read, if nothing reports that. */
 const UNREAD_MS = 5_000;
 
+/** How often a running release command is looked at: it does not report its end. */
+const COMMAND_MS = 1_000;
+
 /**
  * Returns what to do next for one service, and when to plan again if nothing happens before
  * (docs/architecture.md#reconciler). Pure; an action that is performed twice has the effect of one.
@@ -107,16 +121,20 @@ export function plan(desired: Desired, observed: Observed, timeouts: Timeouts): 
   const stop: Action[] = observed.building ? [{ do: "stop-build" }] : [];
   const deployable = isDeployable(desired.type);
   const unread = observed.unread && deployable;
+  const commands = (desired.commandsLeft ?? []).map(
+    (deploymentId): Action => ({ do: "remove-command", deploymentId }),
+  );
   if (desired.deleting)
     return unread
       ? { actions: stop, wakeAt: desired.now + UNREAD_MS }
-      : { actions: [...stop, { do: "tear-down", addon: toAddon(desired) }] };
+      : { actions: [...stop, ...commands, { do: "tear-down", addon: toAddon(desired) }] };
   if (desired.staged) return { actions: [] };
   if (!deployable) return { actions: planAddon(desired, observed.addon) };
 
   const { active } = desired;
   const buildsActive = active?.status === "building" && active.id === observed.building;
-  const cleaning: Action[] = buildsActive ? [] : stop;
+  // Commands first: another deployment's does not begin beside one.
+  const cleaning: Action[] = [...(buildsActive ? [] : stop), ...commands];
   cleaning.push(...desired.leftovers.map((left) => ({ do: "discard" as const, ...left })));
 
   const deployment = active ? planDeployment(active, desired.now, observed, timeouts) : { actions: [] };
@@ -165,8 +183,21 @@ function planDeployment(active: ActiveDeployment, now: number, observed: Observe
     const here = observed.building === id;
     return { actions: here ? [] : [{ do: "build", deploymentId: id }], wakeAt: deadline };
   }
+  const { releaseCommand = "none", releaseStartedAt } = active;
+  if (releaseCommand === "started") {
+    const deadline = (releaseStartedAt ?? now) + timeouts.releaseCommandMs;
+    if (now >= deadline)
+      return fail(
+        "release",
+        "release_command_timeout",
+        `The release command took longer than ${minutes(timeouts.releaseCommandMs)} and was ended.`,
+      );
+    const wakeAt = Math.min(now + COMMAND_MS, deadline);
+    return { actions: [{ do: "release-command", deploymentId: id }], wakeAt };
+  }
   const queueDeadline = active.createdAt + timeouts.queueMs;
-  if (status === "queued" && (active.fromSource || !active.applyStartedAt) && now >= queueDeadline)
+  const begun = active.applyStartedAt || releaseCommand === "finished";
+  if (status === "queued" && (active.fromSource || !begun) && now >= queueDeadline)
     return fail(
       "queue",
       "queue_deadline_exceeded",
@@ -183,7 +214,8 @@ function planDeployment(active: ActiveDeployment, now: number, observed: Observe
     );
   const { waitsUntil } = active;
   if (waitsUntil && now < waitsUntil) return { actions: [], wakeAt: Math.min(waitsUntil, deadline) };
-  return { actions: [{ do: "apply", deploymentId: id }], wakeAt: deadline };
+  const next = releaseCommand === "waiting" ? "release-command" : "apply";
+  return { actions: [{ do: next, deploymentId: id }], wakeAt: deadline };
 }
 
 function planRelease(desired: Desired, observed: Observed, timeouts: Timeouts): Plan {
@@ -257,7 +289,10 @@ function needsScaling(
 ): boolean {
   if (version !== live.version || !live.scale || !scale) return false;
   const replicas = suspended ? 0 : live.scale.replicas;
-  return scale.replicas !== replicas || scale.size !== live.scale.size;
+  const autoscaling = autoscalingOf({ ...live.scale, replicas });
+  if (scale.size !== live.scale.size || !isDeepStrictEqual(scale.autoscaling, autoscaling)) return true;
+  // Of one that is scaled by its CPU, the cluster decides the number.
+  return autoscaling === undefined && scale.replicas !== replicas;
 }
 
 /** Whether usage has not recorded all changes that were reported. */

@@ -34,7 +34,7 @@ export function enqueueDrifted(
      update work w set next_at = now()
      from services s left join held h on h.service_id = s.id
      where w.service_id = s.id and ${NEITHER_LEASED_NOR_DUE}
-       and s.type in ('web', 'worker') and s.deleting_at is null and s.environment_id <> all($8)
+       and s.type in ('web', 'worker', 'cron') and s.deleting_at is null and s.environment_id <> all($8)
        and ((s.live_version, s.applied_revision, s.runtime_state, s.serving_version)
          is distinct from (h.version, h.revision, h.state, h.serving) or s.usage_at <> h.usage_at or h.drifted)
        and (s.live_version is not null or h.service_id is not null)`,

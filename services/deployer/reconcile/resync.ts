@@ -45,7 +45,8 @@ export async function recordRunning({ pool, runtime, addonServers }: ResyncDeps)
   const held = (await Promise.all([runtime.list(), addonServers.list()])).flat();
   const running = held.filter(({ usage }) => (usage?.at(-1)?.replicas ?? 0) > 0);
   const shared = ADDON_TYPES.filter((type) => !addonServers.ownServer.includes(type));
-  await recordHeartbeats(pool, ids(running), shared);
+  // The interval of a cron service ends with its last run.
+  await recordHeartbeats(pool, ids(running), [...shared, "cron"]);
 }
 
 function ids(held: { serviceId: string }[]): string[] {

@@ -5,6 +5,7 @@ import type { Addons } from "../addons/lifecycle.ts";
 import type { Builder } from "../builder/port.ts";
 import { markDiscarded } from "../deployments/transitions-sql.ts";
 import { releaseArtifact } from "../images/account-images.ts";
+import { removeRunsOf } from "../jobs/move-runs.ts";
 import {
   type BuildOutput,
   listBuildOutputs,
@@ -64,6 +65,7 @@ async function removeBuilt(
 /** Returns the build outputs that it removed. */
 async function removeReleases(deps: TearDownDeps, serviceId: string): Promise<BuildOutput[]> {
   await deps.runtime.remove(serviceId);
+  await removeRunsOf(deps, serviceId);
   const outputs = await listBuildOutputs(deps.pool, serviceId);
   for (const output of outputs) await removeBuilt(deps, serviceId, output);
   await deps.builder.removeCaches(serviceId);

@@ -2,7 +2,7 @@ import type { Logger } from "../../kit/log.ts";
 import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { whileLeased } from "./lease-lock.ts";
-import { findLiveRelease, type ReleaseRow, replicasOf } from "./sql.ts";
+import { findLiveRelease, type ReleaseRow, scaleOf } from "./sql.ts";
 
 export type AdjustDeps = { pool: Pool; runtime: Runtime; log: Logger; owner: number };
 
@@ -14,11 +14,10 @@ export async function scaleRelease(deps: AdjustDeps, serviceId: string): Promise
   const live = await findLiveRelease(deps.pool, serviceId);
   if (live) await deps.runtime.learnPlan?.(live.environmentId);
   return adjustLive(deps, serviceId, async (row) => {
-    const { version, config } = row;
-    const { size } = config;
-    const replicas = replicasOf(row);
-    await deps.runtime.scale(serviceId, version, { replicas, size });
-    deps.log.info({ serviceId, version, replicas, size }, "scaled");
+    const { version } = row;
+    const scale = scaleOf(row);
+    await deps.runtime.scale(serviceId, version, scale);
+    deps.log.info({ serviceId, version, ...scale }, "scaled");
   });
 }
 

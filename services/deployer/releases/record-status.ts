@@ -11,7 +11,7 @@ import { expireArtifacts } from "../deployments/retention-sql.ts";
 import { addWarning, markHealthy } from "../deployments/transitions-sql.ts";
 import type { RuntimeStatus } from "../runtime/port.ts";
 import { newNotice } from "../terms/notice.ts";
-import { recordUsage } from "../usage/intervals.ts";
+import { passUsage, recordUsage } from "../usage/intervals.ts";
 import { recordStatus } from "./sql.ts";
 
 /**
@@ -22,14 +22,19 @@ export async function recordReleaseStatus(
   { pool, owner, entitlementsOf }: { pool: Pool; owner: number; entitlementsOf: EntitlementsOf },
   status: RuntimeStatus,
 ): Promise<void> {
-  const { serviceId, version, state, reason, healthySince } = status;
+  const { serviceId, version, state, reason } = status;
   const code = reason ?? state;
   await transaction(pool, async (tx) => {
     const before = await recordStatus(tx, owner, status);
     if (!before) return;
-    await recordUsage(tx, serviceId, status.usage);
+    const isCron = before.type === "cron";
+    // Its runs are what it uses.
+    if (isCron) await passUsage(tx, serviceId, status.usage);
+    else await recordUsage(tx, serviceId, status.usage);
     const { accountId } = before;
     const at = timestampNow();
+    // Nothing of it has to come up.
+    const healthySince = status.healthySince ?? (isCron ? new Date().toISOString() : undefined);
     const firstHealthy = healthySince && (await markHealthy(tx, serviceId, version, healthySince)) > 0;
     if (firstHealthy) {
       await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version, at });

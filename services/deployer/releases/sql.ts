@@ -1,9 +1,10 @@
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
 import { BEING_MADE } from "../addons/sql.ts";
-import type { RuntimeStatus } from "../runtime/port.ts";
+import type { RuntimeStatus, Scale } from "../runtime/port.ts";
 import { epochMs } from "../shared/epoch-ms.ts";
 import type { StoredSource } from "../sources/stored-source.ts";
-import type { StoredConfig } from "../terms/stored-config.ts";
+import type { ServiceType } from "../terms/services.ts";
+import { autoscalingOf, type StoredConfig } from "../terms/stored-config.ts";
 
 /** A service's status as recorded. */
 export type RecordedStatus = {
@@ -27,7 +28,7 @@ export type ReleaseRow = {
   environment: string;
   service: string;
   objectName?: string;
-  type: "web" | "worker";
+  type: ServiceType;
   autoApply: boolean;
   deploymentId: string;
   version: number;
@@ -50,11 +51,16 @@ export type ReleaseRow = {
   /** Whether it is to have no replicas, because nothing pays for them. */
   suspended: boolean;
   hasVariableWarnings: boolean;
+  /** Whether buildpacks made the image, this deployment's or the one's whose build it runs: their launcher starts it. */
+  byBuildpacks: boolean;
 };
 
-/** Returns how many replicas a release is to have. */
-export function replicasOf({ suspended, config }: Pick<ReleaseRow, "suspended" | "config">): number {
-  return suspended ? 0 : (config.replicas ?? 1);
+/** Returns the size of a release, how many replicas it is to have, and how it is scaled if it is. */
+export function scaleOf({ suspended, config }: Pick<ReleaseRow, "suspended" | "config">): Scale {
+  const { size, replicas: configured = 1 } = config;
+  const replicas = suspended ? 0 : configured;
+  const autoscaling = autoscalingOf({ ...config, replicas });
+  return { replicas, size, ...(autoscaling && { autoscaling }) };
 }
 
 const RELEASE = `
@@ -66,6 +72,8 @@ const RELEASE = `
     d.archive_ref as "archiveRef", d.archive_digest as "archiveDigest", ${epochMs("d.build_started_at")} as "buildStartedMs", s.fingerprint,
     s.variables_revision as revision, s.applied_revision as "appliedRevision", s.rolls, s.dirty_at::text as "dirtyAt",
     d.warnings @> '[{"stage": "resolve"}]' as "hasVariableWarnings",
+    coalesce(d.buildpacks, (select b.buildpacks from deployments b
+      where b.service_id = d.service_id and b.version = d.built_version)) is not null as "byBuildpacks",
     (select a.tier from accounts a where a.id = s.account_id) as tier, s.suspended is not null as suspended
   from services s join environments e on e.id = s.environment_id join projects p on p.id = s.project_id
   join deployments d on d.service_id = s.id`;
@@ -209,16 +217,16 @@ export function recordComparison(db: Db, serviceId: string, pending: boolean, di
 
 /** Records a runtime's status. Returns the one recorded before; undefined when the owner does not hold the lease. */
 export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
-  return one<RecordedStatus & { accountId: string; unhealthy: boolean }>(
+  return one<RecordedStatus & { accountId: string; type: string; unhealthy: boolean }>(
     db,
     "status_record",
     `with before as (
-       select s.id, s.account_id, s.runtime_state, s.runtime_reason, s.unhealthy from services s
+       select s.id, s.account_id, s.type, s.runtime_state, s.runtime_reason, s.unhealthy from services s
        join work w on w.service_id = s.id and w.lease_owner = $1 where s.id = $2 for no key update of s)
      update services s set runtime_state = $3, runtime_reason = $4, runtime_message = $5, serving_version = $6, url = $7,
        available = $8, unhealthy = $3 in ('degraded', 'crashed') or (before.unhealthy and $3 <> 'running')
      from before where s.id = before.id
-     returning before.account_id as "accountId", before.runtime_state as state, before.runtime_reason as reason,
+     returning before.account_id as "accountId", before.type, before.runtime_state as state, before.runtime_reason as reason,
        before.unhealthy`,
     [
       owner,

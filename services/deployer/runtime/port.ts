@@ -4,7 +4,9 @@
  * on one machine it is a set of processes.
  */
 
+import type { Measurable, Measurement, Points } from "../terms/measurement.ts";
 import type { ServiceSize, ServiceType } from "../terms/services.ts";
+import type { Autoscaling } from "../terms/stored-config.ts";
 import type { UsageChange } from "../terms/usage-change.ts";
 
 /** The desired state of a service. Applying the same release twice is applying it once. */
@@ -16,7 +18,7 @@ export type Release = {
   names: { project: string; environment: string; service: string };
   /** What its objects on a cluster are called, where that is not the service's name; it never changes. */
   objectName?: string;
-  type: ServiceType;
+  type: Exclude<ServiceType, "cron">;
   /** The deployment's version. Grows; one older than the applied version is refused (`release_superseded`). */
   version: number;
   /** PLATFORM_VARIABLES_REVISION of `env`. Grows within a version. */
@@ -29,8 +31,10 @@ export type Release = {
   port: number;
   /** How many times users requested a restart; grows. A higher number leads to a roll-over. */
   rolls?: number;
-  /** 0 stops the service and keeps its address. */
+  /** 0 stops the service and keeps its address. With autoscaling, how many it begins with at most. */
   replicas: number;
+  /** Lets the CPU that they use decide how many replicas there are; only where the runtime `autoscales`. */
+  autoscaling?: Autoscaling;
   size: ServiceSize;
   /** GET must be answered with 200–399. Without it an accepted connection on PORT is enough. Web only. */
   healthCheckPath?: string;
@@ -87,13 +91,32 @@ export type RuntimeStatus = {
   scale?: Scale;
   /** Of the applied release. */
   rolls?: number;
+  /** As `setHosts` set them; absent when there are none. */
+  hosts?: ServedHost[];
   /** Somebody changed or removed what was applied; it has to be applied again. */
   drifted?: boolean;
 };
 
+/** A host name at which a web service answers besides its own address. */
+export type ServedHost = {
+  /** As DNS has it; `*.example.com` for all names under it that have no host of their own. */
+  host: string;
+  /** Requests are redirected to the same path at this host instead. */
+  redirectTo?: string;
+};
+
+export type HostStatus = ServedHost & {
+  /** `none`: this runtime issues none. */
+  certificate: "none" | "pending" | "issued";
+  /** A sentence for users. */
+  message?: string;
+};
+
 export type Scale = {
+  /** With autoscaling, how many there are now. */
   replicas: number;
   size: ServiceSize;
+  autoscaling?: Autoscaling;
 };
 
 export type LogFilter = {
@@ -125,6 +148,58 @@ export type LogPage = {
   nextCursor?: string;
 };
 
+/** Times in ms, `stepMs` between two points. */
+export type SeriesQuery = {
+  serviceId: string;
+  environmentId: string;
+  /** As in `Release`. */
+  names: Pick<Release["names"], "service">;
+  objectName?: string;
+  type: ServiceType;
+  from: number;
+  to: number;
+  stepMs: number;
+};
+
+/** A command that runs once with what a release of its service would have: artifact, variables, size. */
+export type Run = {
+  /** Unique forever; lower-case letters, digits and hyphens, up to 60 of them. */
+  name: string;
+  release: Release;
+  /** For a shell; without it the release's own start command runs, or what the artifact starts by itself. */
+  command?: string;
+  /** From when on the runtime itself may end it, if nobody else does. */
+  deadlineSeconds: number;
+};
+
+/** Where a run is, and of which service. */
+export type RunPlace = { name: string; serviceId: string; environmentId: string };
+
+/** `lost`: it ended, and nobody knows how, as with its machine. */
+export type RunStatus = {
+  state: "running" | "succeeded" | "failed" | "lost";
+  exitCode?: number;
+  /** A sentence that says why it does not start, or why it was ended, where the runtime knows that. */
+  message?: string;
+};
+
+/** Commands that run once. Their names are chosen by who starts them: starting one twice is starting it once. */
+export type Runs = {
+  /** Starts a run unless it was started before, also by another process, and has not been removed. */
+  start(run: Run): Promise<void>;
+  /** Returns undefined for one that was never started, or was removed. */
+  status(place: RunPlace): Promise<RunStatus | undefined>;
+  /**
+   * Returns the first lines that it wrote, of both streams: up to `RUN_OUTPUT_LINES`, complete ones only while it runs.
+   * With `last`, so many of the last ones.
+   */
+  output(place: RunPlace, last?: number): Promise<string[]>;
+  /** Ends a run and forgets it, with its output; resolves when none of its processes is left. Idempotent. */
+  remove(place: RunPlace): Promise<void>;
+};
+
+export const RUN_OUTPUT_LINES = 5_000;
+
 export type Runtime = {
   /** Throws the `RuntimeRefusal` with which `apply` would refuse what can never run here. */
   check(release: Pick<Release, "artifact" | "command">): void;
@@ -152,7 +227,7 @@ export type Runtime = {
     signal: AbortSignal,
   ): AsyncIterable<LogLine>;
   /**
-   * Sets replicas and size of the applied release; replicas that stay keep running where they can. Does nothing unless
+   * Sets replicas, size and autoscaling of the applied release; replicas that stay keep running where they can. Does nothing unless
    * this version is the one applied. Idempotent.
    */
   scale(serviceId: string, version: number, scale: Scale): Promise<void>;
@@ -161,6 +236,22 @@ export type Runtime = {
    * Does nothing unless this version is the one applied. Idempotent.
    */
   roll(serviceId: string, version: number, rolls: number): Promise<void>;
+  /** Whether it scales services by the CPU that they use. */
+  autoscales?: boolean;
+  /** Returns what all services use now. */
+  measure?(): Promise<Measurement[]>;
+  /** Why something may not be measured here, as a sentence for users. */
+  unmeasured?: Partial<Record<Measurable, string>>;
+  /**
+   * Returns series that somebody else keeps, by their names; those that are missing there are left out. Throws when
+   * nobody answers.
+   */
+  readSeries?(query: SeriesQuery): Promise<Record<string, Points>>;
+  /**
+   * Sets all host names at which a web service answers besides its own address, also with later releases and after a
+   * restart. Returns what became of each; undefined for a service that was never applied or was removed. Idempotent.
+   */
+  setHosts(serviceId: string, hosts: ServedHost[]): Promise<HostStatus[] | undefined>;
   /**
    * Learns what the plan of the account allows in an environment now: to be called before `apply` and `scale`, and not in
    * a transaction. Only where environments have limits of their own.
@@ -175,4 +266,5 @@ export type Runtime = {
   environments?(): Promise<string[]>;
   /** Removes the namespace of a deleted environment with all that it holds. Idempotent. */
   removeEnvironment?(environmentId: string): Promise<void>;
+  runs: Runs;
 };

@@ -13,7 +13,16 @@ export type ProcessRef = {
 type Process = ProcessRef & {
   group: number;
   session: number;
+  /** Clock ticks in which it, and the children that it has waited for, used the CPU; and when it began, since boot. */
+  cpuTicks: number;
+  startTicks: number;
 };
+
+/** What the processes of a session use. Times in ms. */
+export type SessionUse = { cpuMs: number; memory: number; startedAt: number };
+
+/** Linux counts in hundredths of a second on all its architectures (USER_HZ). */
+const TICK_MS = 10;
 
 const ON_LINUX = process.platform === "linux";
 let bootId: string | undefined;
@@ -48,6 +57,38 @@ export function findProcessesOf(folder: string): (ProcessRef & { path: string })
     const path = paths.find((one) => isInside(one, folder));
     return path === undefined ? [] : [{ ...found, path }];
   });
+}
+
+/**
+ * Returns what the sessions of these processes have used, by process id; none of a leader that has ended. One scan of all
+ * processes. Linux only; elsewhere none.
+ */
+export function measureSessions(leaders: ProcessRef[]): Map<number, SessionUse> {
+  if (!ON_LINUX || leaders.length === 0) return new Map();
+  const sessions = Map.groupBy(listProcesses(), ({ session }) => session);
+  const bootedAt = Date.now() - Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 1_000;
+  const measured = new Map<number, SessionUse>();
+  for (const { pid, started } of leaders) {
+    const members = sessions.get(pid) ?? [];
+    const leader = members.find((one) => one.pid === pid);
+    if (leader?.started !== started) continue;
+    measured.set(pid, {
+      cpuMs: members.reduce((sum, { cpuTicks }) => sum + cpuTicks, 0) * TICK_MS,
+      memory: members.reduce((sum, one) => sum + residentBytes(one.pid), 0),
+      startedAt: Math.round(bootedAt + leader.startTicks * TICK_MS),
+    });
+  }
+  return measured;
+}
+
+function residentBytes(pid: number): number {
+  try {
+    return (
+      Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1] ?? 0) * 1_024
+    );
+  } catch {
+    return 0; // it has ended
+  }
 }
 
 /**
@@ -101,7 +142,10 @@ export async function endProcessesOutside(
 async function membersOf(leader: ProcessRef | undefined, folder: string): Promise<Process[]> {
   if (!ON_LINUX) {
     const group = leader !== undefined && signal(-leader.pid, 0);
-    return group ? [{ ...leader, pid: -leader.pid, group: leader.pid, session: leader.pid }] : [];
+    const { pid } = leader ?? { pid: 0 };
+    return leader && group
+      ? [{ ...leader, pid: -pid, group: pid, session: pid, cpuTicks: 0, startTicks: 0 }]
+      : [];
   }
   const all = await scanSoon();
   const holder = leader && all.find((one) => one.pid === leader.pid);
@@ -177,10 +221,15 @@ function readStat(pid: number): Process | undefined {
   try {
     bootId ??= readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
     const text = readFileSync(`/proc/${pid}/stat`, "latin1");
-    // The name in parentheses may hold anything; after it come state, ppid, pgrp, session, … starttime (22nd).
+    // The name in parentheses may hold anything; after it come state, ppid, pgrp, session, … utime, stime, cutime, cstime
+    // (14th to 17th), … starttime (22nd).
     const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
     if (fields[0] === "Z" || fields[0] === "X") return undefined;
-    return { pid, group: Number(fields[2]), session: Number(fields[3]), started: `${bootId}:${fields[19]}` };
+    const cpuTicks = fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0);
+    return {
+      ...{ pid, group: Number(fields[2]), session: Number(fields[3]), started: `${bootId}:${fields[19]}` },
+      ...{ cpuTicks, startTicks: Number(fields[19]) },
+    };
   } catch {
     return undefined;
   }

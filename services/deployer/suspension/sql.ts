@@ -1,15 +1,15 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { Candidate } from "./to-suspend.ts";
 
-/** Lists the web and worker services of an account that may run, and locks them. */
+/** Lists the web, worker and cron services of an account that may run, and locks them. */
 export function lockCandidates(db: Db, accountId: string) {
   return many<Candidate>(
     db,
     "suspension_candidates",
     `select s.id, s.type, coalesce((s.config -> 'replicas')::int, 1) as replicas, s.config ->> 'size' as size,
-       s.live_version is not null as live, s.suspended is not null as suspended
+       s.config -> 'autoscaling' as autoscaling, s.live_version is not null as live, s.suspended is not null as suspended
      from projects p join services s on s.project_id = p.id
-     where p.account_id = $1 and s.type in ('web', 'worker') and s.deleting_at is null and not s.staged
+     where p.account_id = $1 and s.type in ('web', 'worker', 'cron') and s.deleting_at is null and not s.staged
      order by s.id for no key update of s`,
     [accountId],
   );
@@ -79,4 +79,18 @@ export async function runsAnother(db: Db, accountId: string, type: string, id: s
 export function setRunning(db: Db, id: string) {
   const text = "update services set suspended = null where id = $1 and suspended is not null";
   return execute(db, "service_resume", text, [id]);
+}
+
+/** Cancels the runs of an account that have not ended. Returns the cron services of which some were. */
+export async function cancelRuns(db: Db, accountId: string): Promise<string[]> {
+  const canceled = await many<{ id: string; type: string }>(
+    db,
+    "suspension_cancel_runs",
+    `update runs r set status = 'canceled', finished_at = now(), due_at = now(), turn = turn + 1,
+       message = 'Canceled: nothing pays for it any longer.'
+     from services s where s.id = r.service_id and r.account_id = $1 and r.status in ('queued', 'running')
+     returning s.id, s.type`,
+    [accountId],
+  );
+  return [...new Set(canceled.filter(({ type }) => type === "cron").map(({ id }) => id))];
 }

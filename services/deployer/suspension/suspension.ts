@@ -5,7 +5,8 @@ import { refuse } from "../../kit/rpc/refusals.ts";
 import { sizes } from "../../kit/sizes.ts";
 import { enqueue, notifyReconcilers } from "../due/sql.ts";
 import type { LockedService } from "../projects/services-sql.ts";
-import type { StoredConfig } from "../terms/stored-config.ts";
+import { mostReplicas, type StoredConfig } from "../terms/stored-config.ts";
+import { stopUsage } from "../usage/intervals.ts";
 import * as sql from "./sql.ts";
 import { isWithinAllowance, toSuspend } from "./to-suspend.ts";
 
@@ -19,6 +20,7 @@ export function suspensionHandlers(): Handler[] {
       // Services before their account, as requests lock them.
       const candidates = await sql.lockCandidates(tx, accountId);
       if ((await sql.setSuspension(tx, accountId, reason || undefined, revision)) === 0) return;
+      if (reason) await stopUsage(tx, await sql.cancelRuns(tx, accountId));
       const stopped = reason ? toSuspend(candidates) : [];
       const ids = candidates.map(({ id }) => id);
       const changed = await sql.setSuspended(tx, ids, stopped, reason || undefined);
@@ -43,8 +45,9 @@ export async function requireRunnable(tx: Tx, service: Runnable, config: StoredC
 
 /** Requires that a service may have a changed configuration: one that is not larger always. Throws as `requireRunnable`. */
 export async function requireGrowable(tx: Tx, service: LockedService, config: StoredConfig): Promise<void> {
-  const { replicas = 1, size } = service.config;
-  const grows = (config.replicas ?? 1) > replicas || sizes[config.size].cpu > sizes[size].cpu;
+  const { size } = service.config;
+  const grows =
+    mostReplicas(config) > mostReplicas(service.config) || sizes[config.size].cpu > sizes[size].cpu;
   if (grows) await requireRunnable(tx, service, config);
 }
 
@@ -52,6 +55,12 @@ export async function requireGrowable(tx: Tx, service: LockedService, config: St
 export async function resumeIfAllowed(tx: Tx, service: LockedService, config: StoredConfig): Promise<void> {
   if ((await findObstacle(tx, service, config)) !== undefined) return;
   if ((await sql.setRunning(tx, service.id)) > 0) await enqueue(tx, [service.id]);
+}
+
+/** Requires that an account may start runs: a suspended one may not. The caller has locked the service. Throws as `requireRunnable`. */
+export async function requireUnsuspended(tx: Tx, accountId: string): Promise<void> {
+  const reason = await sql.findSuspension(tx, accountId);
+  if (reason !== undefined) throw computeSuspended(accountId, reason, "No commands run now.");
 }
 
 /** Returns why a service must not run with a configuration; undefined when it may. */
@@ -69,9 +78,11 @@ const WHY: Record<string, string> = {
     "The account has reached its spend limit. To run it again, an owner can raise or remove the limit",
 };
 
-function computeSuspended(accountId: string, suspended: string) {
+const ONE_OF_EACH = "Only one service of each type runs now, with one replica of size nano.";
+
+function computeSuspended(accountId: string, suspended: string, what = ONE_OF_EACH) {
   const path = suspended === "spend_limit" ? "PUT" : "POST";
   const resource = suspended === "spend_limit" ? "spend-limit" : "subscription";
-  const message = `Only one service of each type runs now, with one replica of size nano. ${WHY[suspended] ?? WHY.free_plan} at ${path} /accounts/${accountId}/${resource}.`;
+  const message = `${what} ${WHY[suspended] ?? WHY.free_plan} at ${path} /accounts/${accountId}/${resource}.`;
   return refuse(403, "compute_suspended", message, { context: { suspended } });
 }

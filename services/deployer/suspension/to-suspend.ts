@@ -1,9 +1,9 @@
 import { sizes } from "../../kit/sizes.ts";
-import type { StoredConfig } from "../terms/stored-config.ts";
+import { mostReplicas, type StoredConfig } from "../terms/stored-config.ts";
 
-type Scale = Pick<StoredConfig, "replicas" | "size">;
+type Scale = Pick<StoredConfig, "replicas" | "size" | "autoscaling">;
 
-/** A web or worker service of an account, as far as it depends on it whether it is stopped. */
+/** A web, worker or cron service of an account, as far as it depends on it whether it is stopped. */
 export type Candidate = Scale & {
   id: string;
   type: string;
@@ -13,8 +13,8 @@ export type Candidate = Scale & {
 };
 
 /** What the allowance pays: one replica of the smallest size (docs/billing.md#usage). */
-export function isWithinAllowance({ replicas = 1, size }: Scale): boolean {
-  return size === "nano" && replicas <= 1;
+export function isWithinAllowance(scale: Scale): boolean {
+  return scale.size === "nano" && mostReplicas(scale) <= 1;
 }
 
 /** Returns the services of a suspended account that are stopped, largest cost first (docs/billing.md#after-a-plan-ends). Pure. */
@@ -40,7 +40,7 @@ export function toSuspend(services: Candidate[]): string[] {
 }
 
 /** Returns a number that grows with what a service costs: a vCPU costs as much as two GiB. */
-function costOf({ replicas = 1, size }: Scale): number {
-  const { cpu, memory } = sizes[size];
-  return replicas * (2 * cpu + (memory * 1_000) / 1_024);
+function costOf(scale: Scale): number {
+  const { cpu, memory } = sizes[scale.size];
+  return mostReplicas(scale) * (2 * cpu + (memory * 1_000) / 1_024);
 }

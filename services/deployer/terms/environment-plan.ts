@@ -12,5 +12,5 @@ export type EnvironmentPlan = {
 /** Returns the plans of these environments, by id; none of one that is not known. */
 export type EnvironmentPlans = (environmentIds: string[]) => Promise<ReadonlyMap<string, EnvironmentPlan>>;
 
-/** Local disk, in MiB, of containers that say nothing of it: addons, and apps that were applied before it was limited. */
+/** Local disk, in MiB, of containers that say nothing of it: addons and apps that were applied before it was limited. */
 export const DEFAULT_STORAGE = sizes.large.storage;

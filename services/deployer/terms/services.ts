@@ -1,7 +1,7 @@
 import type { sizes } from "../../kit/sizes.ts";
 
 /** The types of services that run deployments. */
-export type ServiceType = "web" | "worker";
+export type ServiceType = "web" | "worker" | "cron";
 export type ServiceSize = keyof typeof sizes;
 
 export const ADDON_TYPES = ["postgres", "redis"] as const;
@@ -10,5 +10,5 @@ export type AddonType = (typeof ADDON_TYPES)[number];
 
 /** Whether services of a type run deployments. The others are managed addons. */
 export function isDeployable(type: string): type is ServiceType {
-  return type === "web" || type === "worker";
+  return type === "web" || type === "worker" || type === "cron";
 }

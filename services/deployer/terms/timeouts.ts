@@ -4,6 +4,8 @@ export type Timeouts = {
   queueMs: number;
   buildMs: number;
   applyMs: number;
+  /** How long a release command may take. */
+  releaseCommandMs: number;
   /** How long variables have to stay unchanged before services take them. */
   debounceMs: number;
   /** Services take changed variables after this time even if changes keep coming. */
@@ -16,6 +18,7 @@ export type Timeouts = {
 export const TIMEOUTS: Omit<Timeouts, "buildMs"> = {
   queueMs: 30 * 60_000,
   applyMs: 5 * 60_000,
+  releaseCommandMs: 10 * 60_000,
   debounceMs: 2_000,
   debounceMaxMs: 10_000,
   rolloutMs: 5 * 60_000,

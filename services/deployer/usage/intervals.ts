@@ -68,6 +68,24 @@ export async function recordUsage(tx: Tx, serviceId: string, changes: UsageChang
   await sql.setRecordedUntil(tx, serviceId, last.at);
 }
 
+/** Takes note of changes that the runtime reports and that are not counted. */
+export async function passUsage(tx: Tx, serviceId: string, changes: UsageChange[] = []): Promise<void> {
+  const last = changes.at(-1);
+  if (last) await sql.setRecordedUntil(tx, serviceId, last.at);
+}
+
+/** Brings the interval of a cron service up to date with its runs that are under way; to be called where one begins or ends. */
+export async function recordRunUsage(tx: Tx, serviceId: string): Promise<void> {
+  const facts = await sql.lockUsage(tx, serviceId);
+  if (!facts) return;
+  const { open, size, now } = facts;
+  const replicas = await sql.countRunning(tx, serviceId);
+  if (replicas === 0) await stopUsage(tx, [serviceId]);
+  else if (!open) await start(tx, serviceId, { replicas, size }, now);
+  else if (open.replicas !== replicas || open.size !== size)
+    await resize(tx, serviceId, { replicas, size }, now);
+}
+
 /** Opens the interval of an addon that lives in a server which the deployer does not run. */
 export async function startUsage(tx: Tx, serviceId: string): Promise<void> {
   const facts = await sql.lockUsage(tx, serviceId);
@@ -88,7 +106,7 @@ export async function stopUsage(tx: Tx, serviceIds: string[], at?: number): Prom
 }
 
 /**
- * Records that these services and all addons of the `shared` types run now, and emits a heartbeat event of each
+ * Records that these services and all of the `shared` types that have an interval run now, and emits a heartbeat event of each
  * interval every five minutes.
  */
 export async function recordHeartbeats(pool: Pool, running: string[], shared: string[]): Promise<void> {

@@ -41,6 +41,12 @@ export function lockUsage(db: Db, serviceId: string) {
   );
 }
 
+/** Returns how many runs of a service are under way. */
+export async function countRunning(db: Db, serviceId: string): Promise<number> {
+  const text = "select count(*)::int as n from runs where service_id = $1 and status = 'running'";
+  return (await one<{ n: number }>(db, "usage_runs", text, [serviceId]))!.n;
+}
+
 /** Records the time of the last change that was recorded (ms). */
 export function setRecordedUntil(db: Db, serviceId: string, at: number) {
   return execute(db, "usage_taken", "update services set usage_at = $2 where id = $1", [serviceId, iso(at)]);

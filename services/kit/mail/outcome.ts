@@ -8,7 +8,7 @@ export type MailOutcome = {
 
 export type Attempted = MailOutcome & { retrySeconds?: number };
 
-// docs/identity.md#mail
+// docs/notifications.md#mail
 const RETRY_SECONDS = [30, 2 * 60, 10 * 60, 3600, 6 * 3600, 24 * 3600];
 const JITTER = 0.2;
 

@@ -2,6 +2,11 @@ import type { IncomingMessage } from "node:http";
 
 const NAMES = ["127.0.0.1", "localhost", "[::1]"];
 
+/** Whether an address is one of this machine alone; also where IPv4 is mapped to IPv6. */
+export function isLoopback(address = ""): boolean {
+  return address === "::1" || /^(::ffff:)?127\./.test(address);
+}
+
 /**
  * Returns whether a request to a server of this machine names it as its host. A page of elsewhere whose name was made to
  * point here (DNS rebinding) sends its own name, and could read every answer.

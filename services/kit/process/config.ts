@@ -202,6 +202,9 @@ export const oauthResource = optionalUrl("OAUTH_RESOURCE", ["http", "https"]);
  */
 export const clientIdMetadata = choice("OAUTH_CLIENT_ID_METADATA", ["on", "off"] as const, "on");
 
+/** Whether there is a console (docs/console.md#operators): the gateway serves it, and mails lead to its screens. */
+export const consoleSwitch = choice("CONSOLE", ["on", "off"] as const, "on");
+
 /** The path before all REST routes: "/v1" unless set, "" for "/". */
 export const apiPrefix: Field<string> = {
   name: "API_PREFIX",

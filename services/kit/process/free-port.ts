@@ -35,11 +35,11 @@ export function releasePorts(): void {
   reserved.clear();
 }
 
-/** Whether a server could listen on this port of 127.0.0.1 now. */
-export function isFree(port: number): Promise<boolean> {
+/** Whether a server could listen on this port of an address of this machine now. */
+export function isFree(port: number, host = "127.0.0.1"): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();
     server.once("error", () => resolve(false));
-    server.listen({ port, host: "127.0.0.1", exclusive: true }, () => server.close(() => resolve(true)));
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)));
   });
 }

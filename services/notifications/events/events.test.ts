@@ -41,6 +41,25 @@ test("outcomes of a deployment notify their audience, each once", async () => {
   expect(left[0].title).toBe("DB of web does not resolve");
 });
 
+test("who may act on a domain hears once that it is served, and that it failed", async () => {
+  const domain = { accountId, serviceId, domainId: "dom_1", host: "shop.example.com" };
+  const active = await publish("deployer", deployer.DomainActivatedSchema, { ...domain, at: at(1) });
+  expect(summaryOf(active)).toEqual(["actor", "editor", "owner"].map((to) => `${to} domain.active`));
+  expect(active[0]).toMatchObject({
+    title: "shop.example.com is served",
+    body: "web in shop, production answers at shop.example.com.",
+    metadata: { domainId: "dom_1", host: "shop.example.com", service: "web" },
+  });
+  expect(await publish("deployer", deployer.DomainActivatedSchema, { ...domain, at: at(1) })).toEqual([]);
+  const failed = { ...domain, reason: "Its record is gone.", at: at(2) };
+  const [first] = await publish("deployer", deployer.DomainFailedSchema, failed);
+  expect(first).toMatchObject({
+    kind: "domain.failed",
+    title: "The domain shop.example.com failed",
+    body: "shop.example.com of web in shop, production: Its record is gone.",
+  });
+});
+
 test("an incident yields one notice, and so does its end; events without a time count from their arrival", async () => {
   const id = service.service(accountId, {
     servingVersion: 2,

@@ -10,6 +10,7 @@ import { announcer } from "./announce.ts";
 import { billingHandlers } from "./billing-handlers.ts";
 import { deletionHandlers } from "./deletion-handlers.ts";
 import { deploymentHandlers } from "./deployment-handlers.ts";
+import { domainHandlers } from "./domain-handlers.ts";
 import { healthHandlers } from "./health-handlers.ts";
 import { memberHandlers } from "./member-handlers.ts";
 import { revealHandler } from "./reveal-handler.ts";
@@ -53,6 +54,7 @@ export function consumers({ pool, notify, deployer, directory }: Deps): Consumer
         [
           ...deploymentHandlers({ announce, serviceNotice }),
           ...healthHandlers({ notify, serviceNotice }),
+          ...domainHandlers({ announce, serviceNotice }),
           ...deletionHandlers({ announce, directory }),
         ],
         deploymentMessages({ pool, deployer }),

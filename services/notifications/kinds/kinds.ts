@@ -31,6 +31,8 @@ export const catalogue = {
   "deploy.unhealthy": deploy("Service became unhealthy", "both"),
   "deploy.recovered": deploy("Service recovered", "in_app"),
   "deploy.config_dangling": deploy("A variable no longer resolves", "in_app", "daily"),
+  "domain.active": deploy("Domain is served", "in_app"),
+  "domain.failed": deploy("Domain failed", "both"),
   "billing.subscription_started": billing("Subscription started"),
   "billing.subscription_canceling": billing("Subscription will end"),
   "billing.subscription_ended": billing("Subscription ended, back on Free"),

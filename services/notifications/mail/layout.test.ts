@@ -38,6 +38,20 @@ test("every kind leads to something on this platform, and one that is live to it
   });
   const deployment = "/accounts/acc_1/projects/prj_1/environments/env_1/services/web/deployments/3";
   expect(linksOf({ ...about, kind: "deploy.failed" }, origins)[0]?.url).toBe(origins.baseUrl + deployment);
+  expect(
+    linksOf({ ...about, kind: "deploy.failed" }, { ...origins, console: `${origins.origin}/console` })[0],
+  ).toEqual({ label: "The deployment", url: `${origins.origin}/console${deployment}` });
+  // Where there is a console, its screens come before resources of the API.
+  const withConsole = { ...origins, console: `${origins.origin}/console` };
+  for (const [kind, path] of [
+    ["security.token_created", "/me/tokens"],
+    ["member.joined", "/accounts/acc_1/members"],
+    ["member.role_changed", "/accounts/acc_1"],
+  ] as const)
+    expect([kind, linksOf({ ...about, kind }, withConsole)[0]?.url]).toEqual([
+      kind,
+      `${withConsole.console}${path}`,
+    ]);
   expect(linksOf({ ...about, kind: "security.sign_in_new_device" }, origins)[0]?.url).toBe(
     `${origins.origin}/profile/sessions`,
   );

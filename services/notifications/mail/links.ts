@@ -1,8 +1,8 @@
 import type { Link } from "../../kit/mail/layout.ts";
 import type { KindKey } from "../kinds/kinds.ts";
 
-/** The origin of the pages, and the base URL of the API. */
-export type Origins = { origin: string; baseUrl: string };
+/** The origin of the pages, the base URL of the API, and that of the console's screens, whose paths are those of the API. */
+export type Origins = { origin: string; baseUrl: string; console?: string };
 
 type About = { kind: KindKey; accountId: string; metadata: Record<string, string> };
 
@@ -14,13 +14,24 @@ const PAGES: [string, string, string][] = [
   ["member.invited", "Your invitations", "/profile/invitations"],
 ];
 
+/** Screens of the console, which have the paths of the API's resources, by prefix of a kind; the first match counts. */
+const SCREENS: [string, string, (about: About) => string | undefined][] = [
+  ["deploy.", "The deployment", deploymentPath],
+  ["domain.", "The service", servicePath],
+  ["security.token_", "Your tokens", () => "/me/tokens"],
+  ["member.joined", "The members", (about) => accountPath(about, "/members")],
+  ["member.left", "The members", (about) => accountPath(about, "/members")],
+  ["member.role_changed", "The account", accountPath],
+];
+
 /** Resources of the API by prefix of a kind; the first match counts. */
 const RESOURCES: [string, string, (about: About) => string | undefined][] = [
+  ["deploy.", "The deployment in the API", deploymentPath],
+  ["domain.", "The domains in the API", (about) => servicePath(about, "/domains")],
   ["security.token_", "Your tokens in the API", () => "/me/tokens"],
   ["security.variable_", "The audit log in the API", (about) => accountPath(about, "/audit-events")],
   ["member.joined", "The members in the API", (about) => accountPath(about, "/members")],
   ["member.left", "The members in the API", (about) => accountPath(about, "/members")],
-  ["deploy.", "The deployment in the API", deploymentPath],
   [
     "webhook.",
     "The webhook in the API",
@@ -62,7 +73,7 @@ function billingLinks({ kind, accountId, metadata }: About, origin: string): Lin
 }
 
 /** Returns a link to the subject of a notification: the app itself, a page, or a resource of the API. */
-function linkOf(about: About, { origin, baseUrl }: Origins): Link | undefined {
+function linkOf(about: About, { origin, baseUrl, console }: Origins): Link | undefined {
   const { kind, metadata } = about;
   const { url, service } = metadata;
   if (url && (kind === "deploy.ready" || kind === "deploy.recovered"))
@@ -70,18 +81,23 @@ function linkOf(about: About, { origin, baseUrl }: Origins): Link | undefined {
   const matches = ([prefix]: readonly [string, ...unknown[]]) => kind.startsWith(prefix);
   const [, pageLabel, page] = PAGES.find(matches) ?? [];
   if (pageLabel && page) return { label: pageLabel, url: origin + page };
-  const [, label, pathOf] = RESOURCES.find(matches) ?? [];
+  const screen = console ? SCREENS.find(matches) : undefined;
+  const [, label, pathOf] = screen ?? RESOURCES.find(matches) ?? [];
   const path = pathOf?.(about);
-  return label && path ? { label, url: baseUrl + path } : undefined;
+  return label && path ? { label, url: (screen && console ? console : baseUrl) + path } : undefined;
 }
 
 function accountPath({ accountId }: About, below = ""): string | undefined {
   return accountId ? `/accounts/${accountId}${below}` : undefined;
 }
 
-function deploymentPath({ accountId, metadata }: About): string | undefined {
-  const { projectId, environmentId, service, version } = metadata;
+function deploymentPath(about: About): string | undefined {
+  const { version } = about.metadata;
+  return servicePath(about, version && `/deployments/${version}`);
+}
+
+function servicePath({ accountId, metadata }: About, below = ""): string | undefined {
+  const { projectId, environmentId, service } = metadata;
   if (!projectId || !environmentId || !service) return undefined;
-  const path = `/accounts/${accountId}/projects/${projectId}/environments/${environmentId}/services/${service}`;
-  return version ? `${path}/deployments/${version}` : path;
+  return `/accounts/${accountId}/projects/${projectId}/environments/${environmentId}/services/${service}${below}`;
 }

@@ -61,7 +61,7 @@ describe("a mail", () => {
     for (const part of [mail.text, mail.html])
       for (const said of [
         "editors and owners of the account",
-        `https://berth.example.com/v1/accounts/${account}/projects/prj_1/environments/env_1/services/web/deployments/2`,
+        `https://berth.example.com/console/accounts/${account}/projects/prj_1/environments/env_1/services/web/deployments/2`,
         `https://berth.example.com/u/${tokenOf(mail)}`,
         "https://berth.example.com/v1/me/notification-prefs",
       ])

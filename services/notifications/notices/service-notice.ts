@@ -9,7 +9,7 @@ import { audienceOf } from "../recipients/audience.ts";
 import type { Directory } from "../recipients/directory.ts";
 import type { Notice } from "./notify.ts";
 
-type About = { accountId: string; serviceId: string; version: number };
+type About = { accountId: string; serviceId: string; version?: number };
 type Content = Pick<Notice, "title" | "body">;
 
 /** Kinds that need the deployment's messages; for the others one lookup serves events that arrive together. */
@@ -30,7 +30,9 @@ export function createServiceNotice(deployer: Client<typeof InternalService>, di
     dedupe = `${serviceId}:${version}`,
   ): Promise<Notice | undefined> => {
     const [service, { members }] = await Promise.all([
-      EXPLAINED.includes(kind) ? explain({ serviceId, version }) : describe(serviceId),
+      EXPLAINED.includes(kind)
+        ? explain({ serviceId, ...(version !== undefined && { version }) })
+        : describe(serviceId),
       directory.account(accountId),
     ]);
     if (!service) return undefined;

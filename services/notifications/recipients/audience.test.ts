@@ -22,6 +22,7 @@ const expected: Partial<Record<string, string[]>> = {
   billing: ["owner", "actor"],
   deletion: ["owner", "actor"],
   social: everyone,
+  domain: ["editor", "owner", "actor"],
   webhook: ["owner", "actor"],
   "member.joined": ["owner"],
   "member.left": ["owner"],

@@ -2,6 +2,8 @@ import { Webhook as Verifier } from "standardwebhooks";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import {
   DeploymentQueuedSchema,
+  DomainActivatedSchema,
+  DomainFailedSchema,
   ReleaseHealthySchema,
   ServiceCreatedSchema,
   ServiceDeletedSchema,
@@ -140,6 +142,24 @@ test("webhooks are told of services, their deployments and of roles, by the kind
   });
   const [changed] = await receiver.arrived(`/roles${path}`);
   expect(verified(roles.secret!, changed!).data.title).toMatch(/^Ada is now an editor of /);
+});
+
+test("webhooks are told of domains that are served, and that are no longer", async () => {
+  const { accountId, serviceId, path, secret } = await scene({ events: ["domain.*"] });
+  const domain = { accountId, serviceId, domainId: "dom_1", host: "shop.example.com" };
+  await berth.publish("deployer", DomainActivatedSchema, accountId, { ...domain, at: at(1) });
+  await berth.publish("deployer", DomainFailedSchema, accountId, {
+    ...domain,
+    reason: "It is gone.",
+    at: at(2),
+  });
+  const bodies = (await receiver.arrived(path, 2)).map((one) => verified(secret, one));
+  const bodyOf = Object.fromEntries(bodies.map(({ type, data }) => [type, data.body]));
+  expect(bodyOf).toEqual({
+    "domain.active": expect.stringMatching(/ answers at shop\.example\.com\.$/),
+    "domain.failed": expect.stringMatching(/^shop\.example\.com of .*: It is gone\.$/),
+  });
+  expect(bodies[0]!.data.metadata).toMatchObject({ domainId: "dom_1", host: "shop.example.com" });
 });
 
 test("a webhook of Slack gets a text, in which nothing is a link or a mention", async () => {

@@ -28,7 +28,7 @@ export type AddonKeyRow = {
   environmentId: string;
   name: string;
   serviceId: string;
-  type: "web" | "worker" | "postgres" | "redis";
+  type: "web" | "worker" | "cron" | "postgres" | "redis";
   ready: boolean;
   key: string | null;
   sensitive: boolean | null;

@@ -19,7 +19,7 @@ export type VariableRow<T = string> = {
 
 /** A service of the environment, as a connection sees it. `keys` holds what a managed addon has published. */
 export type Addon<T = string> = {
-  type: "web" | "worker" | "postgres" | "redis";
+  type: "web" | "worker" | "cron" | "postgres" | "redis";
   ready: boolean;
   keys: ReadonlyMap<string, { value?: T; sensitive: boolean }>;
 };
@@ -168,7 +168,7 @@ function valueOutcome<T>(row: VariableRow<T>, addons: Addons<T>): Outcome<T> {
   }
   const addon = addons.get(service);
   if (addon === undefined) return { reason: "service_not_found" };
-  if (addon.type === "web" || addon.type === "worker") return { reason: "service_not_addon" };
+  if (addon.type !== "postgres" && addon.type !== "redis") return { reason: "service_not_addon" };
   const published = addon.keys.get(key);
   // An addon publishes all its keys at once: one that is not ready may still publish this key only if it has none yet.
   if (published === undefined && (addon.ready || addon.keys.size > 0)) return { reason: "key_not_found" };

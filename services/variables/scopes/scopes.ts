@@ -135,7 +135,7 @@ export function createScopes(options: {
     },
 
     /**
-     * Returns the web and worker services below a scope as the deployer has them now, since events may be late.
+     * Returns the web, worker and cron services below a scope as the deployer has them now, since events may be late.
      * Throws 503 while it does not answer.
      */
     async listServicesUnder({ projectId, environmentId }: Scope): Promise<ServiceRef[]> {

@@ -218,7 +218,7 @@ export async function findServiceNames(db: Db, environmentId: string, names: str
   return new Set(found.map(({ name }) => name));
 }
 
-/** A web or worker service, as the deployer lists it. */
+/** A web, worker or cron service, as the deployer lists it. */
 export type ServiceRef = { id: string; name: string; environmentId: string };
 
 /** Lists the projects of an account that are not deleted. */
@@ -239,13 +239,13 @@ export async function listEnvironments(db: Db, projectId: string, limit: number)
   return found.map(({ id }) => id);
 }
 
-/** Lists the web and worker services that are one of the scopes or in one, newest first. */
+/** Lists the web, worker and cron services that are one of the scopes or in one, newest first. */
 export function listServicesIn(db: Db, scopeIds: string[]) {
   return many<{ id: string; name: string; environmentId: string }>(
     db,
     "services_in",
     `select id, name, parent_id as "environmentId" from scopes
-     where (id = any($1) or parent_id = any($1)) and type in ('web', 'worker') and deleted_at is null
+     where (id = any($1) or parent_id = any($1)) and type in ('web', 'worker', 'cron') and deleted_at is null
      order by id desc`,
     [scopeIds],
   );

@@ -39,7 +39,7 @@ export function listSetsOver(db: Db, scopeId: string, growth: Growth, limit: num
        case leaf.kind when 'service' then mid.id when 'environment' then leaf.id end as "environmentId",
        case leaf.kind when 'service' then leaf.id end as "serviceId", leaf.name as "serviceName"
      from leaf left join scopes mid on mid.id = leaf.parent_id left join scopes top on top.id = mid.parent_id
-     where (leaf.kind <> 'service' or leaf.type in ('web', 'worker'))
+     where (leaf.kind <> 'service' or leaf.type in ('web', 'worker', 'cron'))
      and $2 + leaf.bytes + coalesce(mid.bytes, 0) + coalesce(top.bytes, 0)
        + ($3 + leaf.refs + coalesce(mid.refs, 0) + coalesce(top.refs, 0))::bigint
        * greatest($4, leaf.widest, mid.widest, top.widest, leaf.widest_key, mid.widest_key) > $5`,

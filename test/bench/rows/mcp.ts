@@ -21,7 +21,7 @@ export const mcp: Bench = {
       path: `${new URL(platform.baseUrl).pathname}${E}/services/web`,
       headers: { authorization },
     };
-    const [, , , project, , environment] = E.split("/");
+    const [, , , , project, , environment] = E.split("/");
     const params = {
       name: "get_service",
       arguments: { service: `${project}/${environment}/web` },
@@ -45,6 +45,10 @@ export const mcp: Bench = {
         "mcp-name": "get_service",
       },
     };
+    const answer = await fetch(platform.origin + tool.path, tool);
+    const { result } = (await answer.json()) as { result?: { structuredContent?: { name?: string } } };
+    if (result?.structuredContent?.name !== "web")
+      throw new Error(`the tool answered ${answer.status} ${JSON.stringify(result)}`);
     const times = () => cpuTimes(platform.pid);
     const measure = async (one: typeof rest, ms = MS) => {
       const before = await times();

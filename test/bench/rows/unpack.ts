@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { createReadStream, createWriteStream } from "node:fs";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
@@ -11,22 +11,24 @@ import { unpackArchive } from "../../../services/deployer/builder/source/archive
 import { type Bench, median } from "../row.ts";
 
 const ROUNDS = 3;
-/** After so long no further round begins: creating files takes ten times as long on some disks. */
-const ENOUGH_MS = 30_000;
+const MEMORY = "/dev/shm";
+const ROOM_BYTES = 2 * 1024 ** 3;
 const FOLDERS = 1000;
 const FILES = 100;
 
-/** Unpacking an archive of 100 000 small files as a build does, compared with `tar -xzf`, alternating. */
+/**
+ * Unpacking an archive of 100 000 small files as a build does, compared with `tar -xzf`, alternating. In memory, where there
+ * is room: on some disks both take a minute, the one that comes second longer, and nothing is said about either.
+ */
 export const unpack: Bench = {
   names: ["unpack-100k"],
   run: async () => {
-    const folder = await mkdtemp(join(tmpdir(), "berth-bench-unpack-"));
+    const folder = await mkdtemp(join((await roomIn(MEMORY)) ? MEMORY : tmpdir(), "berth-bench-unpack-"));
     try {
       const archive = join(folder, "archive.tar.gz");
       await writeArchive(archive);
       const ratios: number[] = [];
-      const begun = performance.now();
-      for (let round = 0; round < ROUNDS && performance.now() - begun < ENOUGH_MS; round++) {
+      for (let round = 0; round < ROUNDS; round++) {
         const tar = await timed(folder, async (target) => {
           execFileSync("tar", ["-xzf", archive, "-C", target]);
         });
@@ -41,6 +43,11 @@ export const unpack: Bench = {
     }
   },
 };
+
+async function roomIn(folder: string): Promise<boolean> {
+  const found = await statfs(folder).catch(() => undefined);
+  return found !== undefined && found.bavail * found.bsize > ROOM_BYTES;
+}
 
 /** Returns how long `work` takes in an empty folder, in ms. */
 async function timed(folder: string, work: (target: string) => Promise<unknown>): Promise<number> {

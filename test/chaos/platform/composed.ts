@@ -74,6 +74,7 @@ export async function startComposed({ dir, smtpUrl, extra = {} }: Options): Prom
   const { proxies, proxied } = createProxies();
   const context = {
     ...{ secrets, ports, origin, programsDir, natsUrl: nats.url, databaseUrl: postgres.url },
+    ...{ listen: "127.0.0.1", appsDomain: undefined, behindProxy: false },
     deployerDir: folder.deployer,
     appsDir: folder.deployer,
     mail: { url: smtpUrl, from: MAIL_FROM },
@@ -85,7 +86,14 @@ export async function startComposed({ dir, smtpUrl, extra = {} }: Options): Prom
     for (const [variable, other] of neighboursOf(name))
       if (env[variable]) env[variable] = await proxied(`${name} to ${other}`, env[variable]);
     const own = {
-      ...{ name, folder: program.folder, port: ports[name]!, data: folder.dir, log: folder.log(name) },
+      ...{
+        name,
+        folder: program.folder,
+        host: "127.0.0.1",
+        port: ports[name]!,
+        data: folder.dir,
+        log: folder.log(name),
+      },
       env: { ...env, RATE_LIMITS: "off", ...extra },
       graceMs: 4_000,
     };

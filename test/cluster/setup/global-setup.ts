@@ -16,6 +16,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     postgres: pull("postgres"),
     redis: pull("redis"),
     python: push("python"),
+    ...(run.images.buildpacks && { buildpacks: push("buildpacks") }),
   });
   project.provide("patienceMs", 120_000);
   // Saves minutes when working on a test that needs no platform.

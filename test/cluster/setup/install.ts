@@ -123,7 +123,7 @@ function secret(namespace: string, name: string, stringData: Record<string, stri
 /** Returns values for this cluster and a small machine; everything else is the chart's default. */
 async function valuesFor(run: RunSettings, namespace: string) {
   const image = (name: keyof RunSettings["images"], registry = run.registry.pull) => {
-    const [path, tag] = run.images[name].split(":");
+    const [path, tag] = run.images[name]!.split(":");
     return { repository: `${registry}/${path}`, tag };
   };
   const whole = (name: keyof RunSettings["images"], registry: string) => `${registry}/${run.images[name]}`;
@@ -169,6 +169,7 @@ async function valuesFor(run: RunSettings, namespace: string) {
     builds: {
       image: image("builder"),
       baseImages: { node: slim, static: slim, python },
+      ...(run.images.buildpacks && { buildpacks: { builder: whole("buildpacks", run.registry.push) } }),
       ...(run.ca && { extraCaBundle: await readFile(run.ca, "utf8") }),
       seccompProfile: "build.json",
       resources: { requests: { cpu: "50m", memory: "256Mi" } },

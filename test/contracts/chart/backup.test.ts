@@ -2,7 +2,7 @@ import type { V1CronJob, V1EnvVar, V1NetworkPolicy } from "@kubernetes/client-no
 import { beforeAll, describe, expect, test } from "vitest";
 import { backupFields, restoreFields } from "../../../deploy/backup/config.ts";
 import { readConfig } from "../../../services/kit/process/config.ts";
-import { helmProgram, type Manifest, ofKind, render } from "./render.ts";
+import { GENERATED, helmProgram, type Manifest, ofKind, render, renderInstall } from "./render.ts";
 
 const BACKUP = {
   enabled: true,
@@ -16,7 +16,7 @@ describe.skipIf(!helmProgram)("backups of the chart", () => {
   let jobs: Map<string, V1CronJob["spec"]>;
 
   beforeAll(async () => {
-    manifests = await render("bundled", { backup: JSON.stringify(BACKUP) });
+    manifests = await renderInstall("bundled", { ...GENERATED, backup: JSON.stringify(BACKUP) });
     jobs = jobsOf(manifests);
   });
 
@@ -66,6 +66,20 @@ describe.skipIf(!helmProgram)("backups of the chart", () => {
       "REGISTRY_PASSWORD berth-registry",
     ]);
     expect(JSON.stringify(jobs.get("berth-restore"))).toContain("berth-keys");
+  });
+
+  test("use the login that the operator gave to the registry", async () => {
+    const given = jobsOf(await render("bundled", { backup: JSON.stringify(BACKUP) }));
+    for (const name of ["berth-backup", "berth-restore"]) {
+      const { containers, volumes } = given.get(name)!.jobTemplate.spec!.template.spec!;
+      const { env, volumeMounts } = containers[0]!;
+      expect(env!.map(({ name }) => name)).not.toContain("REGISTRY_PASSWORD");
+      const file = env!.find(({ name }) => name === "REGISTRY_AUTH")!.value!;
+      const mount = volumeMounts!.find(({ mountPath }) => file.startsWith(`${mountPath}/`));
+      const { secret } = volumes!.find(({ name }) => name === mount!.name)!;
+      expect(secret!.secretName).toBe("my-registry");
+      expect(`${mount!.mountPath}/${secret!.items![0]!.path}`).toBe(file);
+    }
   });
 
   test("reach the bundled servers and their bucket, and nothing else", () => {

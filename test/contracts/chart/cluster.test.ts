@@ -1,10 +1,11 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { V1Deployment } from "@kubernetes/client-node";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type KubeApi, startKubeApi } from "../../support/kube-api/server.ts";
 import type { Given } from "../../support/kube-api/store.ts";
-import { configOf, helmProgram, render } from "./render.ts";
+import { configOf, helmProgram, ofKind, putNamespace, render } from "./render.ts";
 
 const GATEWAY_API = "gateway.networking.k8s.io/v1";
 /** Apps behind a Gateway alone. */
@@ -27,8 +28,7 @@ describe.skipIf(!helmProgram)(
       api = await startKubeApi();
       folder = await mkdtemp(join(tmpdir(), "berth-chart-"));
       await writeFile(join(folder, "kubeconfig"), api.config.exportConfig());
-      for (const name of ["platform", "gateways", "ingress-nginx"])
-        put("v1", "Namespace", { metadata: { name, labels: { "kubernetes.io/metadata.name": name } } });
+      for (const name of ["default", "platform", "gateways", "ingress-nginx"]) putNamespace(api, name);
     });
     afterEach(async () => {
       await api?.stop();
@@ -78,6 +78,18 @@ describe.skipIf(!helmProgram)(
       expect(await told(set)).toContain("apps.ingress.className: this cluster has no IngressClass nginx");
       put("networking.k8s.io/v1", "IngressClass", { metadata: { name: "nginx" } });
       expect(await told(set)).toBe("");
+    });
+
+    test("a process for which autoscaling is turned on keeps its pods", async () => {
+      const about = { metadata: { name: "berth-gateway", namespace: "platform" }, spec: { replicas: 5 } };
+      put("apps/v1", "Deployment", about);
+      const asking = ["--dry-run=server", "--kubeconfig", join(folder, "kubeconfig")];
+      const manifests = await render("bundled", { "defaults.autoscaling.enabled": "true" }, ...asking);
+      const replicas = ofKind<V1Deployment>(manifests, "Deployment").map(({ metadata, spec }) => [
+        metadata!.name,
+        spec!.replicas,
+      ]);
+      expect(Object.fromEntries(replicas)).toMatchObject({ "berth-gateway": 5, "berth-identity": undefined });
     });
 
     test("only when apps get other doors: an upgrade that leaves them alone works while a Gateway is away", async () => {

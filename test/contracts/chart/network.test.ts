@@ -130,6 +130,19 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     });
   });
 
+  test("the deployer alone queries Prometheus, on its port, and nobody where there is none", async () => {
+    const open = (manifests: Manifest[]) =>
+      ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy")
+        .filter(({ spec }) => spec!.egress?.some(({ ports }) => ports?.some(({ port }) => port === 9099)))
+        .map(({ metadata }) => metadata!.name);
+    expect(open(bundled)).toEqual([]);
+    expect(configOf(bundled, "berth-deployer").PROMETHEUS_URL).toBeUndefined();
+    const url = "http://mimir.monitoring:9099/prometheus";
+    const given = await render("bundled", { "apps.metrics.prometheusUrl": JSON.stringify(url) });
+    expect(open(given)).toEqual(["berth-deployer"]);
+    expect(configOf(given, "berth-deployer").PROMETHEUS_URL).toBe(url);
+  });
+
   test("billing alone calls the payment provider, in the internet alone or at its addresses, and nobody where there is none", async () => {
     const open = (manifests: Manifest[]) =>
       ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy").filter(
@@ -220,7 +233,7 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(JSON.stringify(ofKind(external, "HTTPRoute"))).not.toContain("9090");
   });
 
-  test("every alert has the address of its page, and is in the chart's namespace", () => {
+  test("every alert has the address of its page, and is in the chart's namespaces", () => {
     type PrometheusRule = Manifest & { spec: { groups: { rules: Alert[] }[] } };
     type Alert = { alert: string; expr: string; annotations: { runbook_url: string } };
     expect(ofKind(bundled, "PrometheusRule")).toEqual([]);
@@ -230,8 +243,9 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(alerts.length).toBeGreaterThan(6);
     for (const { alert, expr, annotations } of alerts) {
       expect(annotations.runbook_url).toBe(`https://wiki.example.com/berth/${alert}.md`);
-      expect(expr).toContain('namespace="platform"');
-      expect(expr).not.toMatch(/NAMESPACE|PUBLIC_URL|FULLNAME|BACKUP_HOURS/);
+      const ofAddons = alert === "BerthAddonVolumeFilling";
+      expect(expr).toContain(ofAddons ? 'namespace=~"tenant-env-.+"' : 'namespace="platform"');
+      expect(expr).not.toMatch(/NAMESPACE|PUBLIC_URL|FULLNAME|BACKUP_HOURS|APPS_PREFIX/);
     }
   });
 });

@@ -1,18 +1,36 @@
-import type { V1Deployment, V1Secret } from "@kubernetes/client-node";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { V1ConfigMap, V1Deployment, V1Secret, V1ServiceAccount } from "@kubernetes/client-node";
 import { beforeAll, describe, expect, test } from "vitest";
 import { programs } from "../../../deploy/local/programs/programs.ts";
-import { helmProgram, type Manifest, ofKind, podsOf, render } from "./render.ts";
+import {
+  chartFolder,
+  GENERATED,
+  helmProgram,
+  type Manifest,
+  ofKind,
+  podsOf,
+  readDeployerConfig,
+  render,
+  renderInstall,
+} from "./render.ts";
 
 describe.skipIf(!helmProgram)("the pods of the chart", () => {
   let bundled: Manifest[];
   let external: Manifest[];
+  let generated: Manifest[];
 
   beforeAll(async () => {
-    [bundled, external] = await Promise.all([render("bundled"), render("external")]);
+    [bundled, external, generated] = await Promise.all([
+      render("bundled"),
+      render("external"),
+      renderInstall("bundled", GENERATED),
+    ]);
   });
 
   test("every pod is restricted", () => {
-    const pods = podsOf([...bundled, ...external]);
+    const pods = podsOf([...bundled, ...external, ...generated]);
     expect(pods.length).toBeGreaterThan(12);
     for (const { name, spec } of pods) {
       const { runAsNonRoot, runAsUser, seccompProfile } = spec.securityContext ?? {};
@@ -51,20 +69,62 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
       new Set(["Deployment/berth-deployer", "Pod/berth-test-builds"]),
     );
     const removing = podsOf(await render("bundled", { "uninstall.removeApps": "true" }));
-    expect(removing.filter(({ spec }) => spec.serviceAccountName).map(({ name }) => name)).toEqual([
-      "Deployment/berth-deployer",
-      "Pod/berth-test-builds",
-      "Job/berth-remove-apps",
-    ]);
+    const used = removing.flatMap(({ name, spec }) => (spec.automountServiceAccountToken ? [name] : []));
+    expect(used).toEqual(["Deployment/berth-deployer", "Pod/berth-test-builds", "Job/berth-remove-apps"]);
     const roles = [...ofKind<Manifest>(bundled, "ClusterRole"), ...ofKind<Manifest>(bundled, "Role")];
     for (const role of roles) expect(JSON.stringify(role)).not.toContain('"*"');
   });
 
+  test("every process has an account of its own", () => {
+    for (const manifests of [bundled, external]) {
+      const accounts = ofKind<V1ServiceAccount>(manifests, "ServiceAccount");
+      for (const one of accounts)
+        expect([one.metadata!.name, one.automountServiceAccountToken]).toEqual([one.metadata!.name, false]);
+      const used = ofKind<V1Deployment>(manifests, "Deployment").map(({ metadata, spec }) => [
+        metadata!.name,
+        spec!.template.spec!.serviceAccountName,
+      ]);
+      expect(used).toEqual(used.map(([name]) => [name, name]));
+      expect(accounts.map(({ metadata }) => metadata!.name).sort()).toEqual(
+        used.map(([name]) => name).sort(),
+      );
+    }
+  });
+
+  test("a process gets more environment and volumes, of all or of its own", async () => {
+    const manifests = await render("bundled", {
+      "defaults.extraEnvFrom": '[{"secretRef":{"name":"more"}}]',
+      "processes.billing.extraVolumes": '[{"name":"own","configMap":{"name":"own"}}]',
+      "processes.billing.extraVolumeMounts": '[{"name":"own","mountPath":"/own"}]',
+    });
+    for (const { metadata, spec } of ofKind<V1Deployment>(manifests, "Deployment")) {
+      const { containers, volumes } = spec!.template.spec!;
+      const { name = "" } = metadata!;
+      expect(containers[0]!.envFrom).toEqual([{ configMapRef: { name } }, { secretRef: { name: "more" } }]);
+      const own = [
+        volumes!.some((one) => one.configMap?.name === "own"),
+        containers[0]!.volumeMounts!.some((one) => one.mountPath === "/own"),
+      ];
+      expect([name, ...own]).toEqual([name, name === "berth-billing", name === "berth-billing"]);
+    }
+  });
+
+  test("objects of the operator's own are part of the release, as they are or as templates", async () => {
+    const about = { apiVersion: "v1", kind: "ConfigMap" };
+    const objects = [
+      { ...about, metadata: { name: "plain" } },
+      'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ include "berth.fullname" . }}-more}',
+    ];
+    const manifests = await render("bundled", { extraObjects: JSON.stringify(objects) });
+    const names = ofKind<V1ConfigMap>(manifests, "ConfigMap").map(({ metadata }) => metadata!.name);
+    expect(names).toEqual(expect.arrayContaining(["plain", "berth-more"]));
+  });
+
   test("what is secret stands in Secrets only", () => {
-    const values = ofKind<V1Secret>(bundled, "Secret").flatMap((one) => Object.values(one.data ?? {}));
+    const values = ofKind<V1Secret>(generated, "Secret").flatMap((one) => Object.values(one.data ?? {}));
     const secrets = values.flatMap((value) => [value, Buffer.from(value, "base64").toString()]);
     expect(secrets.length).toBeGreaterThan(20);
-    const others = JSON.stringify(bundled.filter((one) => one.kind !== "Secret"));
+    const others = JSON.stringify(generated.filter((one) => one.kind !== "Secret"));
     for (const secret of secrets) expect(others.includes(secret)).toBe(false);
   });
 
@@ -90,7 +150,7 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
   });
 
   test("Secrets that data needs are kept when the release goes", () => {
-    const kept = ofKind<V1Secret>(bundled, "Secret").filter(
+    const kept = ofKind<V1Secret>(generated, "Secret").filter(
       (one) => one.metadata!.annotations?.["helm.sh/resource-policy"] === "keep",
     );
     expect(kept.map((one) => one.metadata!.name).sort()).toEqual([
@@ -101,7 +161,9 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
   });
 
   test("what a first installation generates stays until it has succeeded, so that another attempt takes the same", async () => {
-    const made = await render("external", { keys: "{}", "database.existingSecret": '""' });
+    const made = await renderInstall("external", {
+      ...{ keys: "{}", "database.existingSecret": '""', "apps.ingress.className": '""' },
+    });
     const copies = ofKind<V1Secret>(made, "Secret").filter((one) => one.metadata!.name === "berth-prepare");
     const shown = copies.map(({ metadata, data }) => {
       const { "helm.sh/hook": hook, "helm.sh/hook-delete-policy": policy } = metadata!.annotations!;
@@ -132,6 +194,52 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
       for (const container of [...(spec.initContainers ?? []), ...spec.containers])
         expect(container.image).toBe("mirror.test/x:1");
     expect(JSON.stringify(manifests)).not.toContain("docker.io");
+  });
+
+  test("the page for clusters without internet names every image, and with its values none is from outside", async () => {
+    const page = await readFile(join(chartFolder, "../..", "docs/offline.md"), "utf8");
+    const folder = await mkdtemp(join(tmpdir(), "berth-chart-"));
+    try {
+      const file = join(folder, "values.yaml");
+      await writeFile(file, /```yaml\n(.+?)```/s.exec(page)![1]!);
+      const manifests = JSON.stringify(await render("bundled", {}, "-f", file));
+      expect(manifests).not.toMatch(/docker\.io|registry\.example\.com\/berth/);
+      expect(manifests).toContain("registry.example.com/mirror/versitygw:v1.7.0");
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+    const fromOutside = JSON.stringify(bundled).matchAll(/docker\.io\/([a-z0-9./-]+:[a-z0-9.-]+)/g);
+    const names = new Set([...fromOutside].map(([, name]) => name!.split("/").at(-1)!));
+    expect(names.size).toBe(8);
+    for (const name of names) expect(page).toContain(name);
+  });
+
+  test("every image can be named by its digest", async () => {
+    const digest = `sha256:${"a".repeat(64)}`;
+    const image = JSON.stringify({ repository: "mirror.test/x", tag: "1", digest });
+    const set: Record<string, string> = { image, "builds.image": image };
+    for (const part of ["database", "nats", "objectStore", "registry"]) set[`${part}.server.image`] = image;
+    const text = `"mirror.test/y:18.1@${digest}"`;
+    for (const name of ["addons.postgresImage", "addons.redisImage"]) set[`apps.${name}`] = text;
+    set["builds.baseImages"] = `{"node":${text},"python":${text},"go":${text},"static":${text}}`;
+    set["builds.buildpacks"] = `{"builder":${text},"runImage":${text}}`;
+    const manifests = await render("bundled", set);
+    for (const { spec } of podsOf(manifests))
+      for (const container of [...(spec.initContainers ?? []), ...spec.containers])
+        expect(container.image).toBe(`mirror.test/x@${digest}`);
+    const { addonImages, builderImage, builderBaseImages, buildpacksBuilder, buildpacksRunImage } =
+      readDeployerConfig(manifests);
+    const named = [...Object.values(addonImages), ...Object.values(builderBaseImages)];
+    for (const one of [builderImage, buildpacksBuilder, buildpacksRunImage, ...named])
+      expect(one).toMatch(/^mirror\.test\/.+@sha256:a{64}$/);
+  });
+
+  test("the images of buildpacks reach the deployer where they are chosen", async () => {
+    const set = { "builds.buildpacks": '{"builder":"mirror.test/builder:1","runImage":"mirror.test/run:1"}' };
+    const chosen = JSON.stringify(await render("bundled", set));
+    expect(chosen).toMatch(/BUILDPACKS_BUILDER[^}]*mirror\.test\/builder:1/);
+    expect(chosen).toMatch(/BUILDPACKS_RUN_IMAGE[^}]*mirror\.test\/run:1/);
+    expect(JSON.stringify(bundled)).not.toContain("BUILDPACKS_");
   });
 
   test("a roll-out takes no pod away before another is ready, and lets requests end", () => {

@@ -1,11 +1,21 @@
 import type { V1Container, V1Secret } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
 import { pullKeys } from "../../../services/deployer/images/pulls/logins.ts";
-import { configOf, helmProgram, type Manifest, ofKind, podsOf, render } from "./render.ts";
+import {
+  configOf,
+  GENERATED,
+  helmProgram,
+  type Manifest,
+  ofKind,
+  podsOf,
+  readDeployerConfig,
+  render,
+  renderInstall,
+} from "./render.ts";
 
 describe.skipIf(!helmProgram)("the registry's logins", () => {
   test("builds push with one, and those of accounts are made of keys that the deployer and the door share", async () => {
-    const bundled = await render("bundled");
+    const bundled = await renderInstall("bundled", GENERATED);
     const secrets = ofKind<V1Secret>(bundled, "Secret");
     expect(usersIn(secrets, "berth-registry-login")["berth-registry.platform:5000"]).toBe("berth");
     const keys = { name: "berth-registry", key: "pull-keys" };
@@ -21,34 +31,38 @@ describe.skipIf(!helmProgram)("the registry's logins", () => {
   });
 
   test("a deployer of an older chart finds the one with which nodes pulled, and namespaces that hold it go on", async () => {
-    const bundled = await render("bundled");
+    const bundled = await renderInstall("bundled", GENERATED);
     expect(deployersLogins(bundled)).toEqual({ push: "berth-registry-login", pull: "berth-registry-pull" });
     const secrets = ofKind<V1Secret>(bundled, "Secret");
     expect(usersIn(secrets, "berth-registry-pull")).toEqual({ "localhost:30500": "nodes" });
   });
 
-  test("nodes reach the registry through the door alone, unless its logins are not the chart's", async () => {
-    const bundled = await render("bundled");
-    const door = containerOf(bundled, "berth-registry", "door");
-    expect([door.args, door.ports]).toEqual([["pulls"], [{ name: "pulls", containerPort: 5001 }]]);
-    expect(containerOf(bundled, "berth-registry", "pulls").ports).toBeUndefined();
-    expect(configOf(bundled, "berth-registry")["pulls.yml"]).toMatch(/addr: "127\.0\.0\.1:5002"\n/);
-    const given = await render("bundled", { "registry.existingSecret": '"my-registry"' });
-    const names = podOf(given, "berth-registry").containers.map(({ name }) => name);
-    expect(names).toEqual(["registry", "pulls"]);
-    expect(containerOf(given, "berth-registry", "pulls").ports).toEqual(door.ports);
-    expect(configOf(given, "berth-registry")["pulls.yml"]).toMatch(/addr: ":5001".*pulls-htpasswd/s);
-    expect(secretsOf(containerOf(given, "berth-deployer", "deployer"))).not.toHaveProperty(
-      "REGISTRY_PULL_KEYS",
-    );
+  test("nodes reach the registry through the door alone", async () => {
+    for (const manifests of [await render("bundled"), await renderInstall("bundled", GENERATED)]) {
+      const door = containerOf(manifests, "berth-registry", "door");
+      expect([door.args, door.ports]).toEqual([["pulls"], [{ name: "pulls", containerPort: 5001 }]]);
+      expect(containerOf(manifests, "berth-registry", "pulls").ports).toBeUndefined();
+      expect(configOf(manifests, "berth-registry")["pulls.yml"]).toMatch(/addr: "127\.0\.0\.1:5002"\n/);
+    }
+  });
+
+  test("a login that the operator gives is the one that pushes, and environments hold those of accounts", async () => {
+    const given = await render("bundled");
+    expect(deployersLogins(given)).toEqual({ push: "my-registry" });
+    const { registryAccountPulls, registryPullKeys } = readDeployerConfig(given);
+    expect([registryAccountPulls, registryPullKeys]).toEqual(["true", undefined]);
+    for (const container of [
+      containerOf(given, "berth-deployer", "deployer"),
+      ...podOf(given, "berth-registry").containers,
+    ])
+      expect(Object.keys(secretsOf(container)).filter((name) => /PULL|NODES/.test(name))).toEqual([]);
+    expect(JSON.stringify(given)).not.toContain("berth-registry-login");
   });
 
   test("with a registry of one's own, nodes pull with the login for pulls if there is one", async () => {
     const own = await render("external", { "registry.pullSecret": '"my-pulls"' });
     expect(deployersLogins(own)).toEqual({ push: "my-registry", pull: "my-pulls" });
     expect(deployersLogins(await render("external"))).toEqual({ push: "my-registry" });
-    const given = await render("bundled", { "registry.existingSecret": '"my-registry"' });
-    expect(deployersLogins(given)).toEqual({ push: "my-registry" });
   });
 });
 

@@ -1,15 +1,26 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { promisify } from "node:util";
 import type { V1Secret } from "@kubernetes/client-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPullLogins, pullKeys } from "../../../services/deployer/images/pulls/logins.ts";
+import { nodeLogins } from "../../../services/deployer/images/pulls/node-logins.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
-import { configOf, helmProgram, ofKind, podsOf, render } from "./render.ts";
+import {
+  configOf,
+  GENERATED,
+  helmProgram,
+  ofKind,
+  podsOf,
+  readDeployerConfig,
+  render,
+  renderInstall,
+} from "./render.ts";
 
 // The two servers of the bundled registry and the door before that of pulls, as the chart configures them, on this
 // machine.
@@ -36,14 +47,14 @@ describe.skipIf(!installed)("the bundled registry", () => {
     folder = await mkdtemp(join(tmpdir(), "berth-registry-"));
     for (const name of ["bin", "data"]) await mkdir(join(folder, name));
     await symlink(PROGRAM, join(folder, "bin", "registry"));
-    const manifests = await render("bundled");
+    const manifests = await renderInstall("bundled", GENERATED);
     const config = configOf(manifests, "berth-registry");
     const secret = ofKind<V1Secret>(manifests, "Secret").find(
       ({ metadata }) => metadata!.name === "berth-registry",
     );
     const text = (key: string) => Buffer.from(secret!.data![key]!, "base64").toString();
     logins = { push: `berth:${text("password")}`, nodes: `nodes:${text("pull-password")}` };
-    for (const file of ["htpasswd", "pulls-htpasswd"]) await writeFile(join(folder, file), text(file));
+    await writeFile(join(folder, "htpasswd"), text("htpasswd"));
     const [port, pullPort, readerPort] = [await freePort(), await freePort(), await freePort()];
     [builds, pulls] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${pullPort}`];
     const { env } = podsOf(manifests)
@@ -207,5 +218,106 @@ describe.skipIf(!installed)("the bundled registry", () => {
     expect(await ask(`${builds}/v2/`, "GET", logins.nodes)).toBe(401);
     expect(await ask(`${pulls}/v2/`, "GET", logins.nodes)).toBe(200);
     expect(await ask(`${pulls}/v2/`, "GET", logins.push)).toBe(401);
+  });
+});
+
+describe.skipIf(!installed)("the bundled registry with a login that the operator gave", () => {
+  const HOST = "berth-registry.platform:5000";
+  const password = randomBytes(24).toString("hex");
+  const running: ChildProcess[] = [];
+  let folder: string;
+  let loginEnv: Record<string, string>;
+  let makesLogin: string;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-registry-"));
+    const { initContainers } = podsOf(await render("bundled")).find(
+      ({ name }) => name === "StatefulSet/berth-registry",
+    )!.spec;
+    const { command, env } = initContainers![0]!;
+    makesLogin = command![1]!;
+    const inFolder = (value: string) => value.replace(/^\/etc\/[\w-]+(\/registry)?/, folder);
+    loginEnv = Object.fromEntries(env!.map(({ name, value }) => [name, inFolder(value!)]));
+  });
+  afterAll(async () => {
+    for (const one of running)
+      if (one.exitCode === null) {
+        const ended = new Promise((done) => one.once("exit", done));
+        one.kill("SIGTERM");
+        await ended;
+      }
+    if (folder) await rm(folder, { recursive: true, force: true });
+  });
+
+  /** Puts a Secret's `.dockerconfigjson` where the pod has it, and makes the registry's file of it. */
+  async function give(config: string): Promise<string> {
+    await writeFile(loginEnv.REGISTRY_AUTH!, config);
+    const root = resolve(import.meta.dirname, "../../..");
+    const options = { cwd: root, env: { ...process.env, ...loginEnv } };
+    return promisify(execFile)(process.execPath, [makesLogin], options).then(
+      () => "",
+      ({ stderr }) => stderr,
+    );
+  }
+  const configFor = (host: string, login: string) =>
+    JSON.stringify({ auths: { [host]: { auth: Buffer.from(login).toString("base64") } } });
+
+  test("takes pushes by it, and pulls by logins of accounts that are made of it", async () => {
+    expect(await give(configFor(HOST, `builds:${password}`))).toBe("");
+    const manifests = await render("bundled");
+    const config = configOf(manifests, "berth-registry");
+    const [port, pullPort, readerPort] = [await freePort(), await freePort(), await freePort()];
+    for (const name of ["config.yml", "pulls.yml"]) {
+      const text = config[name]!.replace("/data", join(folder, "data"))
+        .replace("/etc/berth-login", folder)
+        .replace(":5000", `127.0.0.1:${port}`)
+        .replace(":5002", `:${readerPort}`);
+      await writeFile(join(folder, name), text);
+      const env = { PATH: process.env.PATH, OTEL_TRACES_EXPORTER: "none" };
+      running.push(spawn(PROGRAM, ["serve", name], { cwd: folder, env, stdio: "ignore" }));
+    }
+    const env = { ...loginEnv, PORT: String(pullPort), REGISTRY_PORT: String(readerPort) };
+    running.push(spawn(process.execPath, [DOOR], { env, stdio: "ignore" }));
+    const status = async (at: number, path: string, login: string) => {
+      const authorization = `Basic ${Buffer.from(login).toString("base64")}`;
+      const answer = await fetch(`http://127.0.0.1:${at}${path}`, { headers: { authorization } });
+      await answer.arrayBuffer();
+      return answer.status;
+    };
+    for (const [at, path] of [
+      [port, "/"],
+      [pullPort, "/readyz"],
+    ] as const)
+      await eventually("it answers", () =>
+        status(at, path, "").then(
+          (code) => code === 200,
+          () => false,
+        ),
+      );
+    expect(await status(port, "/v2/", `builds:${password}`)).toBe(200);
+    expect(await status(port, "/v2/", `builds:${password}x`)).toBe(401);
+    expect(await status(pullPort, "/v2/", `builds:${password}`)).toBe(401);
+    // As the deployer makes it, with the same Secret.
+    const pushLogin = configFor(HOST, `builds:${password}`);
+    const logins = nodeLogins(readDeployerConfig(manifests), { pushLogin, pullLogin: undefined })!;
+    const { auth } = JSON.parse(logins("acc_a")).auths["localhost:30500"];
+    const account = Buffer.from(auth, "base64").toString();
+    expect(await status(pullPort, "/v2/apps/acc_a/manifests/1", account)).toBe(404);
+    expect(await status(pullPort, "/v2/apps/acc_b/manifests/1", account)).toBe(403);
+    expect(await status(pullPort, "/v2/apps/acc_a/manifests/1", "acc_a:guessed")).toBe(401);
+    expect(await status(pullPort, "/v2/", "nodes:")).toBe(401);
+  });
+
+  test.each([
+    ["for another host", configFor("registry.example.com", `berth:${password}`), `has no login for ${HOST}`],
+    ["that is no JSON", "hunter2-hunter2-hunter2", "has no login for"],
+    ["with a short password", configFor(HOST, "berth:hunter2"), "must have 20 to 72 bytes"],
+    ["with a long password", configFor(HOST, `berth:${"hunter2".repeat(11)}`), "must have 20 to 72 bytes"],
+    ["with a strange user", configFor(HOST, `hunter2\n:${password}`), "letters, digits"],
+  ])("says what is wrong with a Secret %s, and not what it holds", async (_, config, sentence) => {
+    const told = await give(config);
+    expect(told).toContain(sentence);
+    expect(told).not.toContain("hunter2");
+    expect(told).not.toContain(password);
   });
 });

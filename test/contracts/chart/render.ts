@@ -1,6 +1,7 @@
 import { execFile, execFileSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
-import { homedir } from "node:os";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { homedir, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import {
@@ -11,6 +12,7 @@ import {
 } from "@kubernetes/client-node";
 import { type KubernetesConfig, kubernetesFields } from "../../../services/deployer/config.ts";
 import { readConfig } from "../../../services/kit/process/config.ts";
+import { type KubeApi, startKubeApi } from "../../support/kube-api/server.ts";
 
 export const chartFolder = resolve(import.meta.dirname, "../../../helm/berth");
 export const ciValues = (name: string) => join(chartFolder, "ci", `${name}-values.yaml`);
@@ -44,6 +46,41 @@ export type Manifest = KubernetesObject & Record<string, never>;
 /** Renders the chart with the values of a file in `ci/`, settings for `--set-json`, and more arguments of helm's. */
 export const render = (values: string, set: Record<string, string> = {}, ...more: string[]) =>
   renderAs({ release: "berth", namespace: "platform" }, values, set, ...more);
+
+/** No Secrets of the operator's own, for `renderInstall`: the chart generates all that it can. */
+export const GENERATED = Object.fromEntries(
+  ["keys", "owner", "database", "database.admin", "nats", "objectStore", "registry"].map((part) => [
+    `${part}.existingSecret`,
+    '""',
+  ]),
+);
+
+/** Renders the chart as `helm install` does it on a cluster, where the chart generates its Secrets. */
+export async function renderInstall(
+  values: string,
+  set: Record<string, string> = {},
+  ...more: string[]
+): Promise<Manifest[]> {
+  const api = await startKubeApi();
+  const folder = await mkdtemp(join(tmpdir(), "berth-chart-"));
+  try {
+    const kubeconfig = join(folder, "kubeconfig");
+    await writeFile(kubeconfig, api.config.exportConfig());
+    for (const name of ["default", "ingress-nginx"]) putNamespace(api, name);
+    const asking = ["--dry-run=server", "--kubeconfig", kubeconfig];
+    return await render(values, set, ...asking, ...more);
+  } finally {
+    await api.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Adds a namespace with the label of its name, as every cluster gives it. */
+export function putNamespace(api: KubeApi, name: string): void {
+  const metadata = { name, labels: { "kubernetes.io/metadata.name": name } };
+  const about = { apiVersion: "v1", kind: "Namespace" };
+  api.store.put({ apiVersion: "v1", plural: "namespaces" }, { ...about, metadata });
+}
 
 /** Renders the chart as another release. */
 export async function renderAs(

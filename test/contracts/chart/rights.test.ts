@@ -58,6 +58,8 @@ async function kindsOf(file: string, argument: string): Promise<string[]> {
 
 /** Returns which of the chart's roles give the right to a call, where the deployer watches the cluster or not. */
 function rolesOf(call: Call, watch: string): string[] {
+  // Listed at once for all environments where it may be.
+  if (call.kind === "PodMetrics" && watch === "cluster") return ["platform-berth-deployer", roleOf(call)];
   if (call.call !== "startWatches") return [roleOf(call)];
   // The role of environments is the same for both, so that a deployer works on beside one that watches otherwise.
   const inEnvironments = ONLY_WATCHED_IN_CLUSTER.includes(call.file) ? [] : ["berth-environment"];

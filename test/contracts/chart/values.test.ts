@@ -1,10 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { V1Deployment } from "@kubernetes/client-node";
+import type { V1Deployment, V1NetworkPolicy } from "@kubernetes/client-node";
 import { beforeAll, describe, expect, test } from "vitest";
 import { programs } from "../../../deploy/local/programs/programs.ts";
 import { kubernetesAddonFields, patchImages } from "../../../services/deployer/addons/kubernetes/config.ts";
 import { kubernetesFields } from "../../../services/deployer/config.ts";
+import { isPublicAddress } from "../../../services/kit/network/public-address.ts";
 import { planFields } from "../../../services/kit/plans.ts";
 import { SERVICE_CONNECTIONS } from "../../../services/kit/postgres/connection.ts";
 import { type Field, readConfig } from "../../../services/kit/process/config.ts";
@@ -29,6 +30,16 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
 
   beforeAll(async () => {
     [bundled, external] = await Promise.all([render("bundled"), render("external")]);
+  });
+
+  test("the console is turned off for the gateway, and for the mails that would lead to it", async () => {
+    const without = await render("bundled", { "console.enabled": "false" });
+    for (const [manifests, value] of [
+      [bundled, "on"],
+      [without, "off"],
+    ] as const)
+      for (const name of ["gateway", "notifications"])
+        expect([name, configOf(manifests, `berth-${name}`).CONSOLE]).toEqual([name, value]);
   });
 
   test("helm lint passes for every set of example values", async () => {
@@ -197,6 +208,37 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     expect(await settings({ "apps.addons.patches": "false" })).toEqual({ postgres: [], redis: [] });
   });
 
+  test("every value is described, where an editor shows it", async () => {
+    type Schema = { description?: string; properties?: Record<string, Schema>; items?: Schema };
+    const text = await readFile(join(chartFolder, "values.schema.json"), "utf8");
+    const { $defs, ...schema } = JSON.parse(text) as Schema & { $defs: Record<string, Schema> };
+    const undescribed = ({ properties = {}, items }: Schema, path: string): string[] => [
+      ...Object.entries(properties).flatMap(([name, value]) => [
+        ...(/^[^\n]{5,200}\.$/.test(value.description ?? "") ? [] : [`${path}.${name}`]),
+        ...undescribed(value, `${path}.${name}`),
+      ]),
+      ...(items ? undescribed(items, `${path}[]`) : []),
+    ];
+    const all = Object.entries({ ...$defs, "": schema }).flatMap(([name, one]) => undescribed(one, name));
+    expect(all).toEqual([]);
+  });
+
+  test("neither apps nor builds reach what a cloud answers its machines with", async () => {
+    const manifests = await render("bundled");
+    const clouds = ["168.63.129.16/32", "169.254.0.0/16", "192.0.0.0/24", "100.64.0.0/10"];
+    const { appsEgressExcept } = kubernetesFields;
+    expect(appsEgressExcept.parse(undefined)).toEqual(expect.arrayContaining(clouds));
+    const apps = appsEgressExcept.parse(configOf(manifests, "berth-deployer").APPS_EGRESS_EXCEPT);
+    expect(apps).toEqual(expect.arrayContaining(clouds));
+    const blocks = ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy").flatMap(({ spec }) =>
+      (spec!.egress ?? []).flatMap(({ to = [] }) => to.flatMap(({ ipBlock }) => ipBlock ?? [])),
+    );
+    const open = blocks.filter(({ cidr }) => cidr === "0.0.0.0/0");
+    expect(open.length).toBeGreaterThan(2);
+    for (const { except } of open) expect(except).toEqual(expect.arrayContaining(clouds));
+    for (const cloud of clouds) expect(isPublicAddress(cloud.split("/")[0]!)).toBe(false);
+  });
+
   test("what is missing is told at once, in sentences", async () => {
     const failure = await helm("template", chartFolder, "--kube-version", "1.36.0").catch(String);
     for (const name of [
@@ -225,7 +267,7 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ["no server of one's own", { "database.bundled": "false" }, "database.host: name your PostgreSQL"],
     [
       "an object store without keys",
-      { "objectStore.bundled": "false", "objectStore.endpoint": '"https://s3.example.com"' },
+      { objectStore: '{"bundled":false,"endpoint":"https://s3.example.com","existingSecret":""}' },
       "objectStore.existingSecret",
     ],
     ["a registry without address", { "registry.bundled": "false" }, "registry.push: name your registry"],
@@ -281,6 +323,16 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ["a registry without its host", { "apps.allowedRegistries": '["library"]' }, "/apps/allowedRegistries"],
     ["a plan that there is not", { "billing.openPorts": '{"gold":[587]}' }, "gold"],
     ["digests perhaps", { "apps.imageDigests": '"maybe"' }, "/apps/imageDigests"],
+    [
+      "a ServiceMonitor that NetworkPolicies shut out",
+      { "metrics.serviceMonitor.enabled": "true" },
+      "metrics.from: say who may scrape",
+    ],
+    ["a port of nodes that there is not", { "service.nodePort": "8080" }, "/service/nodePort"],
+    ["another one", { "registry.nodePort": "32768" }, "/registry/nodePort"],
+    ["a third one", { "objectStore.service.nodePort": "29999" }, "/objectStore/service/nodePort"],
+    ["an object of no kind", { extraObjects: '[{"metadata":{"name":"a"}}]' }, "/extraObjects"],
+    ["a variable from nowhere", { "defaults.extraEnvFrom": '[{"name":"a"}]' }, "extraEnvFrom"],
     ["no DNS", { "networkPolicy.dnsPeers": "[]" }, "/networkPolicy/dnsPeers"],
     ["any DNS", { "networkPolicy.dnsPeers": "[{}]" }, "/networkPolicy/dnsPeers"],
     ["a port that there is not", { "apps.closedPorts": "[65536]" }, "/apps/closedPorts"],

@@ -32,6 +32,7 @@ export function insertDeployment(q: Query, row: Row, without: Without): Row[] {
     awaits: null,
     awaits_until: null,
     built_version: null,
+    buildpacks: null,
   };
   const others = q.rows("deployments", (d) => d.service_id === row.service_id);
   if (

@@ -33,6 +33,7 @@ export const NOT_MODELLED: Statements = {
   account_tier: () => [],
   log_drop: () => 0,
   log_append: () => 1,
+  runs_left: () => [],
   usage_close: () => [],
   usage_heartbeat: () => [],
   addon_compare: () => 0,

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Query, Row } from "../world/database.ts";
 import type { Without } from "./fences.ts";
 import { isActive, least, orNull, type Statements } from "./rows.ts";
@@ -74,15 +75,23 @@ export function projects(without: Without): Statements {
         () => ({ source, config }),
       ).length;
     },
-    service_rescale(q, id: string, scale: { replicas?: number; size: string }) {
+    service_rescale(
+      q,
+      id: string,
+      { autoscaling, ...scale }: { replicas?: number; size: string; autoscaling?: Row },
+    ) {
       const live = q.get("services", id)?.live_version;
+      const rescaled = ({ autoscaling: _, ...config }: Row) => ({
+        ...{ ...config, ...scale },
+        ...(autoscaling && { autoscaling }),
+      });
       return q.update(
         "deployments",
         (d) =>
           d.service_id === id &&
           (d.version === live || isActive(d)) &&
-          (d.config.replicas !== scale.replicas || d.config.size !== scale.size),
-        (d) => ({ config: { ...d.config, ...scale } }),
+          !isDeepStrictEqual(d.config, rescaled(d.config)),
+        (d) => ({ config: rescaled(d.config) }),
       ).length;
     },
     service_roll(q, id: string) {

@@ -43,6 +43,8 @@ export function reconcile(): Statements {
                 createdAt: active.created_at,
                 buildStartedAt: active.build_started_at,
                 applyStartedAt: active.apply_started_at,
+                releaseCommand: "none",
+                releaseStartedAt: null,
                 waitsUntil: null,
               }
             : null,
@@ -52,9 +54,14 @@ export function reconcile(): Statements {
                 revision: s.applied_revision,
                 healthy: live.healthy_at !== null,
                 rolls: s.rolls,
-                scale: { replicas: live.config.replicas ?? 1, size: orNull(live.config.size) },
+                scale: {
+                  replicas: live.config.replicas ?? 1,
+                  size: orNull(live.config.size),
+                  autoscaling: orNull(live.config.autoscaling),
+                },
               }
             : null,
+          commandsLeft: [],
           leftovers: own
             .filter((d) => d.leftover && !isActive(d))
             .map((d) => ({

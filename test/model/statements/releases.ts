@@ -3,6 +3,7 @@ import type { Without } from "./fences.ts";
 import { holds, orNull, type Statements } from "./rows.ts";
 
 function release(q: Query, s: Row, d: Row): Row {
+  const [built] = q.rows("deployments", (b) => b.service_id === s.id && b.version === d.built_version);
   return {
     serviceId: s.id,
     accountId: s.account_id,
@@ -32,6 +33,7 @@ function release(q: Query, s: Row, d: Row): Row {
     hasVariableWarnings: d.warnings.some((one: Row) => one.stage === "resolve"),
     tier: null,
     suspended: s.suspended !== null,
+    byBuildpacks: (d.buildpacks ?? built?.buildpacks ?? null) !== null,
   };
 }
 
@@ -135,6 +137,7 @@ export function releases(without: Without): Statements {
           });
           return {
             accountId: before.account_id,
+            type: before.type,
             state: before.runtime_state,
             reason: before.runtime_reason,
             unhealthy: before.unhealthy,

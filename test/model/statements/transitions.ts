@@ -67,7 +67,15 @@ export function transitions(without: Without): Statements {
         () => ({ commit }),
       ).length;
     },
-    deployment_finish_build(q, owner: number, id: string, artifact: string, image?: string, commit?: string) {
+    deployment_finish_build(
+      q,
+      owner: number,
+      id: string,
+      artifact: string,
+      image?: string,
+      commit?: string,
+      buildpacks?: string,
+    ) {
       const done = q.update(
         "deployments",
         (d) =>
@@ -81,6 +89,7 @@ export function transitions(without: Without): Statements {
           artifact,
           image: orNull(image),
           commit: commit ?? d.commit,
+          buildpacks: buildpacks === undefined ? null : JSON.parse(buildpacks),
         }),
       );
       // The trigger image_built.

@@ -17,6 +17,8 @@ beforeAll(async () => {
   machine = openMachine(world.processEnv);
   cpSync(app, machine.folder, { recursive: true });
   await machine.must(["login", world.origin, "--token", "-"], { input: `${world.ownerToken}\n` });
+  // The user has to say once which of several accounts is meant.
+  await world.must("POST", "/accounts", { handle: `${project}-other` });
 });
 
 afterAll(async () => {
@@ -30,7 +32,10 @@ const json = async <T>(...args: string[]): Promise<T> =>
 
 test("three commands sign in, create a project and deploy a folder; what follows sees it", async () => {
   expect(statSync(machine.credentials).mode & 0o777).toBe(0o600);
-  expect((await machine.berth(["init", project])).stderr).toContain(`Created the project ${project}.`);
+  const asked = await machine.berth(["init", project]);
+  expect([asked.code, asked.stderr]).toEqual([2, expect.stringContaining("several accounts")]);
+  const created = await machine.berth(["init", project, "--account", world.accountId]);
+  expect(created.stderr).toContain(`Created the project ${project}.`);
   // A run that was interrupted is completed by the next.
   expect((await machine.berth(["init", project])).stderr).toContain(`Found the project ${project}.`);
   const link = readFileSync(join(machine.folder, ".berth.json"), "utf8");

@@ -17,6 +17,8 @@ const connected: McpClient[] = [];
 beforeAll(async () => {
   world = await openPlatform();
   url = `${world.origin}/mcp`;
+  // A token of the user reaches several accounts, as on a platform that others use as well.
+  await world.must("POST", "/accounts", { handle: `other-${Math.random().toString(36).slice(2, 8)}` });
 });
 afterAll(async () => {
   await Promise.all(connected.map((each) => each.close()));
@@ -162,7 +164,11 @@ test("the query narrows what a connection lists and does, and a wrong one is ref
       world.must<{ id: string; name: string }>("POST", `${world.A}/projects`, { name }),
     ),
   );
-  const narrow = await connect(modern!, world.ownerToken, { query: "?project=narrow-one" });
+  const narrow = await connect(modern!, world.ownerToken, {
+    query: `?account=${world.accountId}&project=narrow-one`,
+  });
+  const lost = await connect(modern!, world.ownerToken);
+  expect((await lost.call("whoami")).text).toContain("account_needed");
   expect((await narrow.tools()).map(({ name }) => name)).not.toContain("create_project");
   expect((await narrow.call("whoami")).data.projects).toMatchObject([{ id: one!.id }]);
   for (const project of [other!.id, other!.name])
@@ -226,7 +232,7 @@ test("berth mcp serves the same tools over stdio with the sign-in of the command
   });
   const child = spawn(
     process.execPath,
-    ["clients/cli/bin/berth.js", "mcp", "--tools", "whoami,get_service"],
+    ["clients/cli/bin/berth.js", "mcp", "--account", world.accountId, "--tools", "whoami,get_service"],
     {
       env: machine.env,
       stdio: ["pipe", "pipe", "inherit"],

@@ -124,7 +124,7 @@ inChromium("the looks of the pages", (stage) => {
       await page.goto(`${world.origin}/signin`);
       await check("signin");
       await signIn(page, invited);
-      await page.waitForURL(/profile/);
+      await page.waitForURL(/console|profile/);
       await page.goto(consentPage);
       await check("other-user");
       await left.getByRole("button", { name: "Deny" }).click();

@@ -51,7 +51,7 @@ inChromium("a user's own pages in a browser", (stage) => {
     await page.getByRole("heading", { name: "Welcome" }).waitFor();
     await page.getByRole("link", { name: "Your profile" }).click();
     await signIn(page, { email, password });
-    await page.waitForURL(/profile/);
+    await page.waitForURL(/console|profile/);
     await page.goto(invited.link);
     await page.getByRole("heading", { name: "This link does not work" }).waitFor();
   });

@@ -55,7 +55,7 @@ inChromium("several tabs and users of one browser", (stage) => {
     const consent = page.url();
     await page.goto(`${stage.world.origin}/signin`);
     await signIn(page, ada);
-    await page.waitForURL(/profile/);
+    await page.waitForURL(/console|profile/);
     await page.goto(consent);
     expect(await heading(page)).toBe("This request is for another user");
     expect(await page.getByText(`You are signed in as ${ada.email}`).isVisible()).toBe(true);
@@ -72,7 +72,7 @@ inChromium("several tabs and users of one browser", (stage) => {
     const tab = await page.context().newPage();
     await tab.goto(`${stage.world.origin}/signin`);
     await signIn(tab, ada);
-    await tab.waitForURL(/profile/);
+    await tab.waitForURL(/console|profile/);
     return ada;
   }
   const nothingHappens = async (page: Page, button: string) => {

@@ -209,6 +209,34 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
     return { path: `${path}/deliveries/${delivery.id}/replay`, body: {}, named: byId, audited };
   },
 
+  async CreateDomain(door) {
+    const path = await domainsPath(door);
+    const host = `${unique("d")}.example.com`;
+    const made = listed(door, path, (one) => one.host === host);
+    return { path, body: { host }, named: byId, made, audited: created("domain.create") };
+  },
+
+  async CreateRun(door) {
+    const S = await liveService(door, "runs", 1);
+    const path = `${S}/runs`;
+    const command = `echo ${unique("r")}`;
+    const made = listed(door, path, (one) => one.command === command);
+    return { path, body: { command }, named: byId, made, audited: created("run.create") };
+  },
+
+  async CancelRun(door) {
+    const S = await liveService(door, "runs", 1);
+    const { id } = await door.must<Made>("POST", `${S}/runs`, { command: "sleep 600" });
+    const audited = { action: "run.cancel", target: () => id };
+    return { path: `${S}/runs/${id}/cancel`, body: {}, named: byId, audited };
+  },
+
+  async CheckDomain(door) {
+    const path = await domainsPath(door);
+    const { id } = await door.must<Made>("POST", path, { host: `${unique("d")}.example.com` });
+    return { path: `${path}/${id}/check`, body: {}, named: byId };
+  },
+
   async RestartService(door) {
     const S = await liveService(door, unique("restart"), 1);
     return { path: `${S}/restart`, body: {}, named: byId, audited: created("service.restart") };
@@ -322,6 +350,16 @@ async function asking(door: Door): Promise<{ clientId: string; userCode: string 
 
 /** Nobody receives there. */
 const WEBHOOK_URL = "https://receiver.invalid/";
+
+/** Returns the path of the domains of a new web service. */
+async function domainsPath(door: Door): Promise<string> {
+  const project = await door.must<Made>("POST", `${door.A}/projects`, { name: unique("p") });
+  const P = `${door.A}/projects/${project.id}`;
+  const environment = await door.must<Made>("POST", `${P}/environments`, { name: "production" });
+  const E = `${P}/environments/${environment.id}`;
+  await door.must("POST", `${E}/services`, { name: "web", type: "web" });
+  return `${E}/services/web/domains`;
+}
 
 /** Deletes all webhooks: an account may have few. */
 async function removeWebhooks(door: Door): Promise<void> {

@@ -20,15 +20,15 @@ const OID = {
 };
 
 /**
- * Returns a key and a certificate of a server's name that it signed itself (RFC 5280), both in PEM, valid for a day.
+ * Returns a key and a certificate of a server's names that it signed itself (RFC 5280), both in PEM, valid for a day.
  * Libraries that do this bring twenty packages along, and the program openssl is not on every machine.
  */
-export function selfSignedCertificate(name: string): { key: string; cert: string } {
+export function selfSignedCertificate(name: string, ...others: string[]): { key: string; cert: string } {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const day = 24 * 3600_000;
   const algorithm = sequence(OID.ecdsaWithSha256);
   const who = sequence(der(0x31, sequence(OID.commonName, der(0x0c, Buffer.from(name)))));
-  const names = sequence(der(0x82, Buffer.from(name)));
+  const names = sequence(...[name, ...others].map((one) => der(0x82, Buffer.from(one))));
   const toBeSigned = sequence(
     der(0xa0, integer(2)),
     integer(1),

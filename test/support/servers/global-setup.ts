@@ -4,6 +4,7 @@ import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
+import { buildConsole } from "../../../deploy/local/console.ts";
 import { findNatsServer } from "../../../deploy/local/nats/install.ts";
 import { startNats } from "../../../deploy/local/nats/nats.ts";
 import { startPostgres } from "../../../deploy/local/postgres/postgres.ts";
@@ -41,7 +42,7 @@ declare module "vitest" {
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "../../../.cache/compile");
   const reportSamples = provideSamples(project);
-  const stop = await startServers(project);
+  const [stop] = await Promise.all([startServers(project), buildConsole((line) => console.log(line))]);
   return () => stop().then(reportSamples);
 }
 

@@ -1,4 +1,4 @@
-import { basename } from "node:path";
+import { basename, dirname } from "node:path";
 import { isRefusal } from "../../../typescript/src/errors.ts";
 import { command } from "../../command.ts";
 import { usage } from "../../failure.ts";
@@ -15,20 +15,23 @@ const init = command({
   examples: [
     ["init", "a project with the name of this folder"],
     ["init shop", "a project with this name"],
+    ["init --type cron --schedule @daily", "what runs once a day"],
     ["init shop -e staging -s jobs --type worker", "with another environment and service"],
   ],
   options: {
     type: {
       kind: "text",
       value: "TYPE",
-      about: "Type of the service: web or worker",
-      choices: ["web", "worker"],
+      about: "Type of the service: web, worker or cron",
+      choices: ["web", "worker", "cron"],
     },
+    schedule: { kind: "text", value: "SCHEDULE", about: "When a cron service runs: '0 3 * * *', @hourly" },
   },
   async run({ args: [given], options }, ctx) {
     const { io, signal, common } = ctx;
-    // A link of a folder above says nothing about the project that is made.
-    ctx.forgetLink();
+    // A link of a folder above says nothing about the project that is made; this folder's own says in which account.
+    const linked = await ctx.linkFile();
+    if (linked && dirname(linked) !== process.cwd()) ctx.forgetLink();
     const name = given ?? common.project ?? nameFrom(basename(process.cwd()));
     if (!name) throw usage("The name of this folder cannot be that of a project.", "berth init NAME");
     const berth = await ctx.berth();
@@ -71,11 +74,13 @@ const init = command({
       env,
     );
     const E = { ...P, environmentId: environment.id };
-    const type = (options.type as "web" | "worker" | undefined) ?? "web";
-    const wanted = common.service ?? (type === "web" ? "web" : "worker");
+    const type =
+      (options.type as "web" | "worker" | "cron" | undefined) ?? (options.schedule ? "cron" : "web");
+    const config = options.schedule ? { schedule: options.schedule } : undefined;
+    const wanted = common.service ?? type;
     const service = await ensure(
       "service",
-      () => berth.services.create(E, { name: wanted, type }, { signal }),
+      () => berth.services.create(E, { name: wanted, type, ...(config && { config }) }, { signal }),
       () => berth.services.list(E, limit, { signal }).all(),
       wanted,
     );

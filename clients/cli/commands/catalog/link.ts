@@ -66,7 +66,7 @@ const link = command({
         if (isRefusal(error, "not_found")) return [];
         throw error;
       });
-    const own = services.filter(({ type }) => type === "web" || type === "worker");
+    const own = services.filter(({ type }) => type !== "postgres" && type !== "redis");
     // A new environment has no service yet: it is linked as well.
     const service =
       own.length === 0 && !common.service ? undefined : await one("service", own, common.service);

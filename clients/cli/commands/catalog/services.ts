@@ -4,7 +4,7 @@ import { YES } from "../../description.ts";
 import { printTable } from "../../terminal/table.ts";
 import { deleteWithImpact } from "./delete.ts";
 
-const TYPES = ["web", "worker", "postgres", "redis"] as const;
+const TYPES = ["web", "worker", "cron", "postgres", "redis"] as const;
 
 const list = command({
   name: "services",
@@ -33,10 +33,11 @@ const create = command({
   args: "NAME",
   arity: [1, 1],
   about: [
-    "web and worker run your code; postgres and redis are addons. What an addon publishes reaches services by a variable: berth vars set DATABASE_URL --connection db.URL --scope environment",
+    "web, worker and cron run your code, cron at the times of a schedule; postgres and redis are addons. What an addon publishes reaches services by a variable: berth vars set DATABASE_URL --connection db.URL --scope environment",
   ],
   examples: [
     ["services create web", "a web service"],
+    ["services create report --type cron --schedule '0 3 * * *'", "runs every night"],
     ["services create db --type postgres", "a database"],
     ["services create web --git https://git.example.com/acme/shop.git", "deployed from a git branch"],
   ],
@@ -45,7 +46,7 @@ const create = command({
       kind: "text",
       short: "t",
       value: "TYPE",
-      about: "web, worker, postgres or redis; web by default",
+      about: "web, worker, cron, postgres or redis; web by default",
       choices: TYPES,
     },
     image: { kind: "text", value: "IMAGE", about: "Image that berth deploy deploys" },
@@ -53,6 +54,8 @@ const create = command({
     branch: { kind: "text", value: "BRANCH", about: "Its branch; main by default" },
     health: { kind: "text", value: "PATH", about: "Path that must answer before a release is healthy" },
     command: { kind: "text", value: "COMMAND", about: "Shell command that starts it" },
+    schedule: { kind: "text", value: "SCHEDULE", about: "When a cron service runs: '0 3 * * *', @hourly" },
+    "time-zone": { kind: "text", value: "ZONE", about: "Time zone of the schedule; UTC by default" },
     staged: { kind: "flag", about: "Wait for berth envs apply" },
   },
   async run({ args: [name], options }, ctx) {
@@ -61,6 +64,8 @@ const create = command({
     const config: ServiceConfig = {
       ...(options.health && { healthCheckPath: options.health }),
       ...(options.command && { command: options.command }),
+      ...(options.schedule && { schedule: options.schedule }),
+      ...(options["time-zone"] && { timeZone: options["time-zone"] }),
     };
     const source = {
       ...(options.image && { image: options.image }),
@@ -77,7 +82,7 @@ const create = command({
     const service = await (await ctx.berth()).services.create(at, body, { signal });
     if (io.json) return io.outJson(service);
     const next =
-      type === "web" || type === "worker"
+      type !== "postgres" && type !== "redis"
         ? `berth ${options.git || options.image ? "deploy" : "up"} -s ${name}`
         : `berth vars set DATABASE_URL --connection ${name}.URL --scope environment`;
     io.note(`  Created the ${type} ${service.name} of ${at.name}: ${next}`);

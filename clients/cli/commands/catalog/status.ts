@@ -55,7 +55,15 @@ const status = command({
 type Shown = { data: unknown[]; print: () => void };
 type Row = Pick<
   Service,
-  "name" | "type" | "status" | "statusMessage" | "url" | "pendingChanges" | "liveVersion"
+  | "name"
+  | "type"
+  | "status"
+  | "statusMessage"
+  | "url"
+  | "pendingChanges"
+  | "liveVersion"
+  | "nextRunAt"
+  | "lastRun"
 >;
 
 const rowOf = ({ release, ...service }: ServiceState): Row => ({
@@ -103,6 +111,10 @@ function tableOf(ctx: Context, title: string, data: Row[]): Shown {
       // Beneath the table, which is cut at the edge of a terminal.
       for (const { name, statusMessage } of data)
         if (statusMessage) io.note(`  ${name}: ${io.shown(statusMessage)}`);
+      for (const { name, nextRunAt, lastRun } of data) {
+        const last = lastRun ? `, the last one: ${lastRun.status}` : "";
+        if (nextRunAt) io.note(`  ${name}: next run at ${nextRunAt}${last}`);
+      }
       const pending = data.filter(({ pendingChanges }) => pendingChanges).map(({ name }) => name);
       if (pending.length > 0) io.note(`  Changes wait for the next deployment of ${pending.join(", ")}.`);
     },

@@ -140,7 +140,7 @@ function patternOf(text: string | undefined): (line: string) => boolean {
 }
 
 /** Returns the time from which lines are wanted, by the server's clock: this one may be hours off. */
-async function sinceOf(
+export async function sinceOf(
   ctx: Context,
   at: ServiceAddress,
   text: string | undefined,

@@ -9,27 +9,56 @@ const scale = command({
   summary: "Change replicas and size",
   args: "[REPLICAS]",
   arity: [0, 1],
-  about: ["Takes effect on the running release at once. 0 replicas stop the service and keep its address."],
+  about: [
+    "Takes effect on the running release at once. 0 replicas stop the service and keep its address.",
+    "With --max, on a cluster, the number of replicas follows the CPU that they use; --fixed turns that off.",
+  ],
   examples: [
     ["scale 3", "run three replicas"],
     ["scale --size small", "of another size"],
+    ["scale --min 1 --max 5 --cpu 70", "as many replicas as use 70% of their size"],
     ["scale 0 -s jobs", "stop the service jobs"],
   ],
-  options: { size: { kind: "text", value: "SIZE", about: "nano, small, medium or large", choices: SIZES } },
+  options: {
+    size: { kind: "text", value: "SIZE", about: "nano, small, medium or large", choices: SIZES },
+    min: { kind: "text", value: "N", about: "The fewest replicas; 1 by default" },
+    max: { kind: "text", value: "N", about: "The most replicas, which turns autoscaling on" },
+    cpu: {
+      kind: "text",
+      value: "PERCENT",
+      about: "The share of its size that a replica uses; 70 by default",
+    },
+    fixed: { kind: "flag", about: "Turn autoscaling off" },
+  },
   async run({ args: [text], options }, ctx) {
     const { io, signal } = ctx;
     const replicas = numberOf("REPLICAS", text);
     const size = options.size as (typeof SIZES)[number] | undefined;
-    if (replicas === undefined && !size)
+    const autoscaling = options.fixed ? {} : autoscalingOf(options);
+    if (replicas === undefined && !size && !autoscaling)
       throw usage("Neither replicas nor a size is given.", "berth scale 2");
     const at = await ctx.at.service();
-    const config = { ...(replicas !== undefined && { replicas }), ...(size && { size }) };
+    const config = {
+      ...(replicas !== undefined && { replicas }),
+      ...(size && { size }),
+      ...(autoscaling && { autoscaling }),
+    };
     const service = await (await ctx.berth()).services.update(at, { config }, { signal });
     if (io.json) return io.outJson(service);
-    const { replicas: now = 1, size: as = "nano" } = service.config;
-    io.note(`  ${service.name} runs ${now} × ${as}.`);
+    const { replicas: now = 1, size: as = "nano", autoscaling: scaled } = service.config;
+    const count = scaled ? `${scaled.min} to ${scaled.max}, at ${scaled.targetCpuPercent}% of CPU,` : now;
+    io.note(`  ${service.name} runs ${count} × ${as}.`);
     return undefined;
   },
 });
+
+function autoscalingOf({ min, max, cpu }: Record<"min" | "max" | "cpu", string | undefined>) {
+  const given = {
+    ...(min !== undefined && { min: numberOf("--min", min)! }),
+    ...(max !== undefined && { max: numberOf("--max", max)! }),
+    ...(cpu !== undefined && { targetCpuPercent: numberOf("--cpu", cpu)! }),
+  };
+  return Object.keys(given).length > 0 ? given : undefined;
+}
 
 export const commands = [scale];

@@ -19,7 +19,7 @@ const list = command({
     const { io, signal } = ctx;
     const at = await ctx.at.environment();
     const all = await (await ctx.berth()).services.list(at, { limit: 100 }, { signal }).all();
-    const data = all.filter(({ type }) => type !== "web" && type !== "worker");
+    const data = all.filter(({ type }) => type === "postgres" || type === "redis");
     if (io.json) return io.outJson({ data });
     const rows = data.map(({ name, type, status, config }) => [name, type, status, config.size ?? ""]);
     printTable(io, ["ADDON", "TYPE", "STATUS", "SIZE"], rows);
@@ -64,13 +64,13 @@ const connect = command({
 
 /** Returns the URL that a variable of the environment gives to services. */
 async function urlOf(ctx: Context, at: EnvironmentAddress, { name, type }: Service): Promise<URL> {
-  if (type === "web" || type === "worker")
+  if (type !== "postgres" && type !== "redis")
     throw refused(`${name} is a ${type}, not an addon.`, "berth addons");
   const berth = await ctx.berth();
   const { signal } = ctx;
   const isUrl = ({ connection }: Variable) => connection?.service === name && connection.key === "URL";
   const services = await berth.services.list(at, { limit: 100 }, { signal }).all();
-  const own = services.filter((each) => each.type === "web" || each.type === "worker");
+  const own = services.filter((each) => each.type !== "postgres" && each.type !== "redis");
   for (const address of [at, ...own.map((each) => ({ ...at, service: each.name }))]) {
     for await (const variable of berth.variables.list(address, { limit: 100 }, { signal })) {
       if (!isUrl(variable)) continue;

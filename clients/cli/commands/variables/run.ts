@@ -21,7 +21,7 @@ const run = command({
   takesCommand: true,
   about: [
     "The command runs here, with the variables that the service receives in its environment, over those of this shell. The exit code is the command's. Every secret that is revealed is recorded in the audit log.",
-    "Addresses that only the environment reaches, such as those of addons on a cluster, are not reached from here by themselves.",
+    "Addresses that only the environment reaches, such as those of addons on a cluster, are not reached from here by themselves. To run a command in the platform: berth jobs run.",
   ],
   examples: [
     ["run -- npm start", "run it as the linked service would"],

@@ -299,7 +299,7 @@ const why = command({
 /** What the reasons mean (docs/variables.md#dangling); a newer server may know more. */
 const REASONS: Record<string, string> = {
   service_not_found: "no service of that name in the environment",
-  service_not_addon: "it is a web or worker service",
+  service_not_addon: "it is a web, worker or cron service",
   service_not_ready: "the addon is still being set up",
   key_not_found: "the addon publishes no such key",
   alias_target_not_found: "no variable of that name",

@@ -36,9 +36,11 @@ import type {
   ComputeUsage,
   ComputeUsageLinesPage,
   CreateAccountRequest,
+  CreateDomainRequest,
   CreatedToken,
   CreateEnvironmentRequest,
   CreateProjectRequest,
+  CreateRunRequest,
   CreateServiceRequest,
   CreateSubscriptionRequest,
   CreateTokenRequest,
@@ -55,6 +57,8 @@ import type {
   Deployment,
   DeploymentsPage,
   DeployRequest,
+  Domain,
+  DomainsPage,
   DryRun,
   Empty,
   Environment,
@@ -72,6 +76,7 @@ import type {
   Me,
   Member,
   MembersPage,
+  Metrics,
   MyInvitationsPage,
   Notification,
   NotificationArrived,
@@ -99,6 +104,10 @@ import type {
   RevealedVariable,
   RevealedVariables,
   RollbackRequest,
+  Run,
+  RunEnd,
+  RunLogsResponse,
+  RunsPage,
   Service,
   ServiceState,
   ServicesPage,
@@ -737,7 +746,7 @@ export class Operations {
 
   readonly services = {
     /**
-     * Creates a service. An addon (postgres or redis) is provisioned immediately. A web or worker service waits for its first deployment.
+     * Creates a service. An addon (postgres or redis) is provisioned immediately. A web, worker or cron service waits for its first deployment.
      *
      * Role: editor.
      */
@@ -793,6 +802,128 @@ export class Operations {
      */
     rotateCredentials: (at: ServiceAddress, options?: CallOptions): Promise<Service> =>
       this.#caller.call<Service>("POST", `${pathTo(at, 4)}/rotate-credentials`, { options }),
+  };
+
+  readonly domains = {
+    /**
+     * Adds a host name to a web service. It is served once a DNS record proves that the account may use it; `records` lists the records to create. Other accounts may add the same host name: the first to prove it has it.
+     *
+     * Role: editor.
+     */
+    create: (at: ServiceAddress, body: CreateDomainRequest, options?: CallOptions): Promise<Domain> =>
+      this.#caller.call<Domain>("POST", `${pathTo(at, 4)}/domains`, { body, options }),
+    /**
+     * Lists the domains of a service, newest first.
+     *
+     * Role: reader.
+     */
+    list: (
+      at: ServiceAddress,
+      query?: {
+        /** The number of entries per page. Defaults to 20. */ limit?: number;
+      },
+      options?: CallOptions,
+    ): Pages<DomainsPage> =>
+      new Pages<DomainsPage>((cursor) =>
+        this.#caller.call("GET", `${pathTo(at, 4)}/domains`, { query: { ...query, cursor }, options }),
+      ),
+    /**
+     * Returns a domain.
+     *
+     * Role: reader.
+     */
+    get: (at: ServiceAddress, domainId: string, options?: CallOptions): Promise<Domain> =>
+      this.#caller.call<Domain>("GET", `${pathTo(at, 4)}/domains/${part(domainId)}`, { options }),
+    /**
+     * Removes a domain. The service stops answering at the host name within seconds, and others can then prove it.
+     *
+     * Role: editor.
+     */
+    delete: (at: ServiceAddress, domainId: string, options?: CallOptions): Promise<void> =>
+      this.#caller.call<void>("DELETE", `${pathTo(at, 4)}/domains/${part(domainId)}`, {
+        options,
+        deletes: true,
+      }),
+    /**
+     * Looks up the domain's records again within seconds, instead of at `nextCheckAt`.
+     *
+     * Role: editor.
+     */
+    check: (at: ServiceAddress, domainId: string, options?: CallOptions): Promise<Domain> =>
+      this.#caller.call<Domain>("POST", `${pathTo(at, 4)}/domains/${part(domainId)}/check`, { options }),
+  };
+
+  readonly runs = {
+    /**
+     * Starts a command with the artifact of the service's live release, its size and the variables that it has then. The service's replicas are not involved.
+     *
+     * Role: editor.
+     */
+    create: (at: ServiceAddress, body?: CreateRunRequest, options?: CallOptions): Promise<Run> =>
+      this.#caller.call<Run>("POST", `${pathTo(at, 4)}/runs`, { body, options }),
+    /**
+     * Lists the newest runs of a service, newest first; at most 100 of those that have ended are kept.
+     *
+     * Role: reader.
+     */
+    list: (
+      at: ServiceAddress,
+      query?: {
+        /** Returns only runs with this status. */
+        status?:
+          | "queued"
+          | "running"
+          | "succeeded"
+          | "failed"
+          | "canceled"
+          | "timed_out"
+          | "lost" /** The number of entries per page. Defaults to 20. */;
+        limit?: number;
+      },
+      options?: CallOptions,
+    ): Pages<RunsPage> =>
+      new Pages<RunsPage>((cursor) =>
+        this.#caller.call("GET", `${pathTo(at, 4)}/runs`, { query: { ...query, cursor }, options }),
+      ),
+    /**
+     * Returns a run.
+     *
+     * Role: reader.
+     */
+    get: (at: ServiceAddress, runId: string, options?: CallOptions): Promise<Run> =>
+      this.#caller.call<Run>("GET", `${pathTo(at, 4)}/runs/${part(runId)}`, { options }),
+    /**
+     * Cancels a run that has not ended. Its processes are ended; what they have done stays.
+     *
+     * Role: editor.
+     */
+    cancel: (at: ServiceAddress, runId: string, options?: CallOptions): Promise<Run> =>
+      this.#caller.call<Run>("POST", `${pathTo(at, 4)}/runs/${part(runId)}/cancel`, { options }),
+    /**
+     * Returns the output of a run: what it wrote so far, and all that is kept of it after it has ended.
+     *
+     * As `text/event-stream`: Streams the output of a run. What it wrote so far comes first, followed by each new piece within seconds, and by `end` when the run is over. Resumes after Last-Event-ID.
+     *
+     * Role: reader.
+     */
+    logs: (at: ServiceAddress, runId: string, options?: CallOptions): Promise<RunLogsResponse> =>
+      this.#caller.call<RunLogsResponse>("GET", `${pathTo(at, 4)}/runs/${part(runId)}/logs`, { options }),
+    /**
+     * Returns the output of a run: what it wrote so far, and all that is kept of it after it has ended.
+     *
+     * As `text/event-stream`: Streams the output of a run. What it wrote so far comes first, followed by each new piece within seconds, and by `end` when the run is over. Resumes after Last-Event-ID.
+     *
+     * Role: reader.
+     */
+    followLogs: (
+      at: ServiceAddress,
+      runId: string,
+      options?: StreamOptions,
+    ): AsyncGenerator<StreamEvent<"piece", BuildLogPiece> | StreamEvent<"end", RunEnd>, void> =>
+      this.#caller.follow<StreamEvent<"piece", BuildLogPiece> | StreamEvent<"end", RunEnd>>(
+        `${pathTo(at, 4)}/runs/${part(runId)}/logs`,
+        { options },
+      ),
   };
 
   readonly variables = {
@@ -1145,6 +1276,24 @@ export class Operations {
       options?: StreamOptions,
     ): AsyncGenerator<StreamEvent<"line", LogLine>, void> =>
       this.#caller.follow<StreamEvent<"line", LogLine>>(`${pathTo(at, 4)}/logs`, { query, options }),
+  };
+
+  readonly metrics = {
+    /**
+     * Returns series of what a web or worker service used: CPU, memory, replicas, restarts and network, and for a web service its requests, by status class, with quantiles of their latency. They are kept for 24 hours. What this installation cannot measure is left out, and named in `unavailable`.
+     *
+     * Role: reader.
+     */
+    get: (
+      at: ServiceAddress,
+      query?: {
+        /** The beginning. Defaults to one hour before `to`. A time of more than 24 hours ago stands for 24 hours ago. */
+        from?: string /** The end. Defaults to now, and so does a time in the future. */;
+        to?: string /** The number of seconds that each point covers. Defaults to 60. */;
+        step?: number;
+      },
+      options?: CallOptions,
+    ): Promise<Metrics> => this.#caller.call<Metrics>("GET", `${pathTo(at, 4)}/metrics`, { query, options }),
   };
 
   readonly notifications = {

@@ -994,6 +994,10 @@ export type Refusals = {
       | "value_invalid"
       | "reserved_name"
       | "not_deployable"
+      | "autoscaling_needs_cluster"
+      | "not_for_type"
+      | "invalid_schedule"
+      | "invalid_time_zone"
       | "unknown_field"
       | "invalid_type"
       | "invalid_text"
@@ -1051,6 +1055,10 @@ export type Refusals = {
       | "value_invalid"
       | "reserved_name"
       | "not_deployable"
+      | "autoscaling_needs_cluster"
+      | "not_for_type"
+      | "invalid_schedule"
+      | "invalid_time_zone"
       | "unknown_field"
       | "invalid_type"
       | "invalid_text"
@@ -1105,6 +1113,174 @@ export type Refusals = {
     payload_too_large: never;
     unsupported_media_type: never;
     validation_failed: "not_addon" | "unknown_field" | "too_long" | "out_of_range" | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "domains.create": {
+    malformed_request: never;
+    unauthenticated: never;
+    quota_exceeded: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    domain_exists: never;
+    service_deleting: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed:
+      | "invalid_host"
+      | "host_not_allowed"
+      | "not_web"
+      | "unknown_field"
+      | "too_long"
+      | "out_of_range"
+      | "invalid_type"
+      | "invalid_text"
+      | "required"
+      | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "domains.list": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field" | "invalid_type" | "invalid_text" | "out_of_range";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "domains.get": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "domains.delete": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "unknown_field" | "too_long" | "out_of_range";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "domains.check": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "unknown_field" | "too_long" | "out_of_range" | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "runs.create": {
+    malformed_request: never;
+    unauthenticated: never;
+    quota_exceeded: never;
+    compute_suspended: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    service_not_live: never;
+    service_staged: never;
+    service_deleting: never;
+    too_many_runs: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed:
+      | "required"
+      | "value_invalid"
+      | "not_deployable"
+      | "unknown_field"
+      | "too_long"
+      | "out_of_range"
+      | "invalid_type"
+      | "invalid_text"
+      | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "runs.list": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field" | "invalid_type" | "invalid_text" | "invalid_choice" | "out_of_range";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "runs.get": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "runs.cancel": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    run_finished: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "unknown_field" | "too_long" | "out_of_range" | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "runs.logs": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "runs.followLogs": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field";
     rate_limited: never;
     internal: never;
     unavailable: never;
@@ -1547,6 +1723,17 @@ export type Refusals = {
     not_found: never;
     request_timeout: never;
     validation_failed: "invalid_choice" | "out_of_range" | "unknown_field" | "invalid_type" | "invalid_text";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "metrics.get": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "not_deployable" | "out_of_range" | "unknown_field" | "invalid_type";
     rate_limited: never;
     internal: never;
     unavailable: never;

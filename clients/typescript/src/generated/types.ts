@@ -50,6 +50,10 @@ export type AccountLimits = {
   /** The largest size that a service can have. */
   size?: "nano" | "small" | "medium" | "large";
   members?: number;
+  /** The maximum number of domains, counted across all services. */
+  domains?: number;
+  /** The maximum number of runs that have not ended, counted across all services. */
+  runsAtOnce?: number;
 };
 
 export type AccountPlan = {
@@ -126,6 +130,16 @@ export type AuditEvent = {
 export type AuditEventsPage = {
   data: AuditEvent[];
   page: Page;
+};
+
+/** How a service is scaled by the CPU that its replicas use. */
+export type Autoscaling = {
+  /** The fewest replicas. Defaults to 1. */
+  min?: number;
+  /** The most replicas. Required to turn it on. */
+  max?: number;
+  /** The share of its size that a replica uses on average, in percent: replicas are added above it, and removed below it. Defaults to 70. */
+  targetCpuPercent?: number;
 };
 
 export type BatchVariablesRequest = {
@@ -369,6 +383,13 @@ export type CreateAccountRequest = {
   displayName?: string;
 };
 
+export type CreateDomainRequest = {
+  /** A host name such as shop.example.com. */
+  host: string;
+  /** Another host name, to whose same path requests are redirected (308). Without it, the service answers. */
+  redirectTo?: string;
+};
+
 export type CreateEnvironmentRequest = {
   name: string;
 };
@@ -377,9 +398,16 @@ export type CreateProjectRequest = {
   name: string;
 };
 
+export type CreateRunRequest = {
+  /** A command for a shell, such as `npm run seed`. Required, except for a cron service: without it, its start command runs now. */
+  command?: string;
+  /** The run is ended when it takes longer; at most a day. Defaults to 3600, and for a cron service to its own limit. */
+  timeoutSeconds?: number;
+};
+
 export type CreateServiceRequest = {
   name: string;
-  type: "web" | "worker" | "postgres" | "redis";
+  type: "web" | "worker" | "cron" | "postgres" | "redis";
   source?: ServiceSource;
   config?: ServiceConfig;
   staged?: boolean;
@@ -527,6 +555,8 @@ export type Deployment = {
   finishedAt?: string;
   /** The version whose build this deployment runs. Present if the deployment reuses an earlier build: a rollback, or a deployment of the live image. That version has the build log and names the source. */
   builtVersion?: number;
+  /** The Cloud Native Buildpacks that built the source, as `id@version`. Empty if something else built it. */
+  buildpacks: string[];
 };
 
 export type DeploymentUnderWay = {
@@ -545,6 +575,42 @@ export type DeploymentUnderWay = {
 
 export type DeploymentsPage = {
   data: Deployment[];
+  page: Page;
+};
+
+export type DnsRecord = {
+  type: "CNAME" | "A" | "AAAA" | "TXT";
+  name: string;
+  value: string;
+  /** proof: shows that the account may use the host name; address: leads requests here; both: a CNAME does both. */
+  purpose: "proof" | "address" | "both";
+  /** Whether the record was found when it was last looked up. */
+  found: boolean;
+};
+
+export type Domain = {
+  id: string;
+  serviceId: string;
+  /** In lower case, without a dot at the end; names in other scripts as Punycode (xn--…). */
+  host: string;
+  /** Requests are answered with a redirect to the same path at this host name. */
+  redirectTo?: string;
+  /** pending_dns: no record has been found yet; verifying: it is not proved, or not served yet; issuing: it is served and waits for its certificate; active: it is served; failed: it is no longer served, or has no certificate. `message` says why. Berth keeps checking in every state. */
+  state: "pending_dns" | "verifying" | "issuing" | "active" | "failed";
+  /** Why the domain is in this state and what to do, as sentences. */
+  message?: string;
+  /** The records to create. One that proves is enough; one that leads here is also needed. */
+  records: DnsRecord[];
+  createdAt: string;
+  /** When its records were last looked up. */
+  checkedAt?: string;
+  nextCheckAt: string;
+  /** Since when the domain is active. Only while it is. */
+  activatedAt?: string;
+};
+
+export type DomainsPage = {
+  data: Domain[];
   page: Page;
 };
 
@@ -717,6 +783,13 @@ export type Joined = {
   account: Account;
 };
 
+export type LastRun = {
+  id: string;
+  status: "queued" | "running" | "succeeded" | "failed" | "canceled" | "timed_out" | "lost";
+  /** Of a run that succeeded or failed by itself. */
+  exitCode?: number;
+};
+
 export type LogLine = {
   timestamp: string;
   message: string;
@@ -773,6 +846,43 @@ export type MembersPage = {
   page: Page;
 };
 
+export type MetricPoint = {
+  /** The beginning of the step. */
+  at: string;
+  value: number;
+};
+
+export type MetricSeries = {
+  name:
+    | "cpu"
+    | "memory"
+    | "replicas"
+    | "restarts"
+    | "network_in"
+    | "network_out"
+    | "requests"
+    | "status_2xx"
+    | "status_3xx"
+    | "status_4xx"
+    | "status_5xx"
+    | "latency_p50"
+    | "latency_p95"
+    | "latency_p99";
+  unit: "cores" | "bytes" | "count" | "milliseconds";
+  /** Oldest first. A step in which nothing was measured has no point. */
+  points: MetricPoint[];
+};
+
+export type Metrics = {
+  /** The beginning of the first step. It is a multiple of `step`, so it can precede the time in the request. */
+  from: string;
+  to: string;
+  /** In seconds. */
+  step: number;
+  series: MetricSeries[];
+  unavailable: UnavailableMetric[];
+};
+
 export type MyInvitation = {
   id: string;
   accountId: string;
@@ -793,7 +903,7 @@ export type MyInvitationsPage = {
 export type Notice = {
   message: string;
   at: string;
-  stage: "queue" | "source" | "detect" | "build" | "push" | "resolve" | "apply" | "rollout";
+  stage: "queue" | "source" | "detect" | "build" | "push" | "resolve" | "release" | "apply" | "rollout";
   code: string;
 };
 
@@ -985,7 +1095,7 @@ export type RemovedService = {
 };
 
 export type ReplicaCount = {
-  /** As configured: 1 for an addon. */
+  /** As configured: 1 for an addon. With autoscaling as many as are available, within its bounds. */
   wanted: number;
   /** How many of the release answer. */
   available: number;
@@ -1052,6 +1162,54 @@ export type RollbackRequest = {
   dryRun?: boolean;
 };
 
+export type Run = {
+  id: string;
+  serviceId: string;
+  /** What runs, for a shell. Absent for the start command of a cron service. */
+  command?: string;
+  trigger: "manual" | "schedule";
+  /** `lost`: it ended, and nobody knows how, as when its machine stopped. It is not run again. */
+  status: "queued" | "running" | "succeeded" | "failed" | "canceled" | "timed_out" | "lost";
+  /** Of a run that succeeded or failed by itself. */
+  exitCode?: number;
+  /** Why the run has its status, or does not start yet, as a sentence. */
+  message?: string;
+  /** The version of the deployment whose artifact it runs. */
+  version: number;
+  /** The most that it may take. */
+  timeoutSeconds: number;
+  /** The id of the user who asked for it. Absent for a scheduled run. */
+  requestedBy?: string;
+  createdAt: string;
+  startedAt?: string;
+  finishedAt?: string;
+  /** The time of the schedule that started it. */
+  scheduledFor?: string;
+};
+
+/** The last event of a stream. */
+export type RunEnd = {
+  status: "succeeded" | "failed" | "canceled" | "timed_out" | "lost";
+  exitCode?: number;
+  /** Why the run has its status, as a sentence. */
+  message?: string;
+};
+
+export type RunLogsResponse = {
+  /** Empty until the run writes output. */
+  logs: string;
+  /** True if later output was not kept. */
+  truncated: boolean;
+  /** True if the run has not ended. */
+  live: boolean;
+  retrievedAt: string;
+};
+
+export type RunsPage = {
+  data: Run[];
+  page: Page;
+};
+
 /** How a release runs. Responses contain every field that has a default. */
 export type ServiceConfig = {
   /** The port that the container listens on. The process receives it as PORT. Defaults to 8080. */
@@ -1079,12 +1237,26 @@ export type ServiceConfig = {
   buildCommand?: string;
   /** The folder that the build fills with a static site, which is then served. */
   outputDirectory?: string;
+  /** A shell command that runs once before a deployment is applied, such as a migration of the database. When it fails, the deployment fails and the live release stays. */
+  releaseCommand?: string;
+  /** What builds the source: `auto` decides by its files, `buildpacks` are Cloud Native Buildpacks, on clusters whose operator has turned them on. Defaults to auto. */
+  builder?: "auto" | "buildpacks";
+  /** Lets the number of replicas follow the CPU that they use, on a cluster. `replicas` is the number to which turning it off returns; with 0 replicas the service is stopped. In a change, an empty object turns it off. */
+  autoscaling?: Autoscaling;
+  /** Of a cron service: when its start command runs, as five fields (minute, hour, day of the month, month, day of the week) or one of @hourly, @daily, @weekly, @monthly, @yearly. Takes effect at once. */
+  schedule?: string;
+  /** Of a cron service: the IANA time zone of the schedule, such as Europe/Berlin. Defaults to UTC. */
+  timeZone?: string;
+  /** Of a cron service: what happens at a time of the schedule while a run has not ended. `forbid`: the time is skipped; `replace`: the run is canceled first; `allow`: both run. Defaults to forbid. */
+  overlap?: "forbid" | "replace" | "allow";
+  /** Of a cron service: the most seconds that a run may take. Defaults to 3600; at most a day. */
+  runTimeoutSeconds?: number;
 };
 
 export type Service = {
   id: string;
   name: string;
-  type: "web" | "worker" | "postgres" | "redis";
+  type: "web" | "worker" | "cron" | "postgres" | "redis";
   status:
     | "staged"
     | "pending"
@@ -1110,6 +1282,10 @@ export type Service = {
   credentialsRotatedAt?: string;
   /** Why the service is stopped although it is to run: the account's grace period is over, or its spend limit is reached. Its replicas start again when that ends. Absent otherwise. */
   suspended?: "free_plan" | "spend_limit";
+  /** Of a cron service with a live release: when its next run is due. */
+  nextRunAt?: string;
+  /** Of a cron service: its newest run. */
+  lastRun?: LastRun;
 };
 
 /** The source of deployments without an image. Set at most one of the two. For a git source, the branch is built. */
@@ -1122,7 +1298,7 @@ export type ServiceSource = {
 export type ServiceState = {
   id: string;
   name: string;
-  type: "web" | "worker" | "postgres" | "redis";
+  type: "web" | "worker" | "cron" | "postgres" | "redis";
   status:
     | "staged"
     | "pending"
@@ -1155,7 +1331,7 @@ export type ServiceUsage = {
   serviceId: string;
   serviceName: string;
   projectName: string;
-  type: "web" | "worker" | "postgres" | "redis";
+  type: "web" | "worker" | "cron" | "postgres" | "redis";
   accruedUsd: number;
   allowanceAppliedUsd: number;
 };
@@ -1410,6 +1586,13 @@ export type TypeAllowance = {
   coveredServiceId: string;
 };
 
+export type UnavailableMetric = {
+  /** The name of a series that is left out. */
+  name: string;
+  /** Why, as a sentence. */
+  message: string;
+};
+
 export type UnreadCount = {
   count: number;
 };
@@ -1454,7 +1637,7 @@ export type UpdateServiceRequest = {
   config?: ServiceConfig;
   /** Names of the environment variables to remove from config.env. */
   unsetEnv?: string[];
-  /** The new name of a web or worker service. */
+  /** The new name of a web, worker or cron service. */
   name?: string;
 };
 

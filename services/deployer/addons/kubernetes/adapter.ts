@@ -10,7 +10,7 @@ import type { AddonType } from "../../terms/services.ts";
 import type { Addon, AddonServers } from "../port.ts";
 import { createNamespaceWatches } from "./namespace-watch.ts";
 import { imageOf, newerPatches, patchState } from "./patches.ts";
-import { GENERATION, MOVED } from "./server/annotations.ts";
+import { GENERATION, MOVED, PASSWORD, SIZE } from "./server/annotations.ts";
 import { addonObjects, type FixedSettings, type ManifestOptions, secretName } from "./server/manifests.ts";
 import { addonOutcome } from "./server/pod-status.ts";
 import { passwordMark, programs } from "./server/server-scripts.ts";
@@ -85,7 +85,8 @@ export function createKubernetesAddons(
         throw new Error("an addon has a newer password than this process knows");
       if (attempt > 1 && !before) throw new Error("an addon was removed while it was applied");
       const patch = addon.serviceId === toMove() ? newer(addon.type, imageOf(before) ?? "") : undefined;
-      const fixed = fixedSettings(before, patch) ?? newSettings(addon.type, options);
+      const template = { [PASSWORD]: passwordMark(password), [SIZE]: addon.size };
+      const fixed = fixedSettings(before, template, patch) ?? newSettings(addon.type, options);
       const { policy, secret, service, set } = addonObjects(addon, fixed, password, options);
       if (attempt === 1) {
         await kube.apply(kinds.NetworkPolicy, policy);
@@ -172,13 +173,27 @@ export function createKubernetesAddons(
   };
 }
 
-/** Returns the settings with which an existing server was created, or with the image that it moves to. */
-function fixedSettings(set: V1StatefulSet | undefined, patch?: string): FixedSettings | undefined {
+/**
+ * Returns the settings with which an existing server was created, or with the image that it moves to. `template` is what
+ * its pods are to be annotated with: one of a former version is not restarted for a limit that it has not yet.
+ */
+function fixedSettings(
+  set: V1StatefulSet | undefined,
+  template: Record<string, string>,
+  patch?: string,
+): FixedSettings | undefined {
   const image = patch ?? imageOf(set);
   const moved = patch ?? set?.metadata?.annotations?.[MOVED];
   const claim = set?.spec?.volumeClaimTemplates?.[0]?.spec;
   const storage = claim?.resources?.requests?.storage;
-  return image && storage ? { image, moved, storage, storageClass: claim.storageClassName } : undefined;
+  const { metadata, spec } = set?.spec?.template ?? {};
+  const restarts =
+    patch !== undefined ||
+    Object.entries(template).some(([name, value]) => metadata?.annotations?.[name] !== value);
+  const anyDisk = !restarts && spec?.containers[0]?.resources?.limits?.["ephemeral-storage"] === undefined;
+  return image && storage
+    ? { image, moved, storage, storageClass: claim.storageClassName, ...(anyDisk && { anyDisk }) }
+    : undefined;
 }
 
 function newSettings(type: AddonType, { images, storage }: KubernetesAddonsOptions): FixedSettings {

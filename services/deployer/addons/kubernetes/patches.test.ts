@@ -214,3 +214,18 @@ test("two deployers that write a server's objects at once end with the newer pas
   await expect(one.ensure(rotated, password)).rejects.toThrow("was removed");
   expect(api.store.list(scope(StatefulSet), {})).toEqual([]);
 });
+
+test("a server of a former version is not restarted for a limit of local disk, and gets it with its next change", async () => {
+  const { api, setOf } = await cluster(1);
+  const diskOf = () => setOf(0).spec!.template.spec!.containers[0]!.resources!.limits!["ephemeral-storage"];
+  expect(diskOf()).toBe("1Gi");
+  const former = JSON.parse(JSON.stringify(setOf(0))) as V1StatefulSet;
+  const { limits, requests } = former.spec!.template.spec!.containers[0]!.resources!;
+  for (const amounts of [limits, requests]) delete amounts!["ephemeral-storage"];
+  api.store.put(scope(StatefulSet), former as never);
+  const next = deployer(api, "postgres:18.1");
+  await next.ensure(addon(0), password);
+  expect(setOf(0).spec!.template).toEqual(former.spec!.template);
+  await next.ensure({ ...addon(0), size: "small" }, password);
+  expect(diskOf()).toBe("2Gi");
+});

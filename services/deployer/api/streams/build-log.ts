@@ -5,7 +5,7 @@ import type {
 } from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";
 import { parseEventId } from "../../../kit/rpc/event-id.ts";
-import { listLogPieces } from "../../builds/log-sql.ts";
+import { type LogOf, listLogPieces } from "../../builds/log-sql.ts";
 import { requireBuild } from "../../deployments/require-deployment.ts";
 import { observeOutcome } from "./observe-outcome.ts";
 import type { StreamDeps } from "./stream-deps.ts";
@@ -25,7 +25,7 @@ export async function* streamBuildLog(
   const read: Position = { at: at ?? 0, seq: seq ?? -1 };
   yield {};
   for await (const { buildOutcome } of observeOutcome(pool, changes, id, id, signal)) {
-    yield* unreadPieces(pool, id, read);
+    yield* unreadEvents(pool, id, read);
     if (buildOutcome) {
       yield { event: { case: "end", value: { outcome: buildOutcome } } };
       return;
@@ -33,19 +33,26 @@ export async function* streamBuildLog(
   }
 }
 
-async function* unreadPieces(pool: Pool, deploymentId: string, read: Position): AsyncGenerator<Event> {
+async function* unreadEvents(pool: Pool, deploymentId: string, read: Position): AsyncGenerator<Event> {
+  for await (const { position, seq, text } of unreadPieces(pool, deploymentId, read, "build")) {
+    if (seq <= read.seq) {
+      yield { event: { case: "restart", value: {} } };
+      read.seq = -1;
+    }
+    const value = { logs: text, truncated: seq > read.seq + 1 };
+    read.seq = seq;
+    yield { id: `${position}-${seq}`, event: { case: "piece", value } };
+  }
+}
+
+/** Yields the pieces of a log that were written after a position, which moves on with each. */
+export async function* unreadPieces(pool: Pool, id: string, read: { at: number }, of: LogOf) {
   for (;;) {
-    const pieces = await listLogPieces(pool, deploymentId, read.at);
+    const pieces = await listLogPieces(pool, id, read.at, of);
     if (pieces.length === 0) return;
-    for (const { position, seq, text } of pieces) {
-      if (seq <= read.seq) {
-        yield { event: { case: "restart", value: {} } };
-        read.seq = -1;
-      }
-      const value = { logs: text, truncated: seq > read.seq + 1 };
-      read.at = position;
-      read.seq = seq;
-      yield { id: `${position}-${seq}`, event: { case: "piece", value } };
+    for (const piece of pieces) {
+      read.at = piece.position;
+      yield piece;
     }
   }
 }

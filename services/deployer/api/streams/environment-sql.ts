@@ -26,12 +26,18 @@ export type ShownRow = ShownService & Stage;
 /** The mark and whether the environment is there, and a service that may have changed: null when it is gone. */
 export type EnvironmentRow = Mark & { alive: boolean; serviceId: string | null } & (ShownRow | { id: null });
 
+/** With autoscaling, the cluster wants what there is, within the bounds. */
+const WANTED = `case when s.config ? 'autoscaling' and (s.config -> 'replicas')::int > 0
+      then greatest((s.config #> '{autoscaling,min}')::int,
+        least((s.config #> '{autoscaling,max}')::int, coalesce(s.available, 0)))
+      else coalesce((s.config ->> 'replicas')::int, 1) end`;
+
 const STAGE = `
     case when serving.version is not null then jsonb_strip_nulls(jsonb_build_object('version', serving.version,
       'image', serving.image, 'branch', serving.branch, 'commit', serving.commit)) end as release,
     case when under.version is not null then jsonb_strip_nulls(jsonb_build_object('version', under.version,
       'status', under.status, 'buildStage', under.build_stage)) end as deployment,
-    under.created_at as "deploymentCreatedAt", coalesce((s.config ->> 'replicas')::int, 1) as wanted, s.available`;
+    under.created_at as "deploymentCreatedAt", ${WANTED} as wanted, s.available`;
 
 const STAGE_FROM = `
   left join deployments serving on serving.service_id = s.id and serving.version = s.serving_version

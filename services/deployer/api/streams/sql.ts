@@ -12,7 +12,7 @@ export function findOutcome(db: Db, deploymentId: string) {
     `select case when d.healthy_at is not null then 'healthy'
          when d.status in ('failed', 'superseded') then d.status
          when d.status = 'applied' and s.live_version > d.version then 'superseded' end as outcome,
-       case when d.built_at is not null then 'built'
+       case when d.release_finished_at is not null or (d.built_at is not null and d.release_command is null) then 'built'
          when d.status in ('failed', 'superseded') then d.status end as "buildOutcome"
      from deployments d join services s on s.id = d.service_id where d.id = $1`,
     [deploymentId],

@@ -1,7 +1,7 @@
+import { shellQuote } from "../../shared/shell-quote.ts";
 import type { ServiceType } from "../../terms/services.ts";
 import { BuildFailure, type BuildFailureCode } from "../build-failure.ts";
 import type { BuildRuntime, BuildSettings } from "../port.ts";
-import { shellQuote } from "../shell-quote.ts";
 
 /** The files that detection may read; paths are relative to the source's root. */
 export type SourceTree = {
@@ -17,6 +17,8 @@ export type DetectionInput = BuildSettings & {
   type: ServiceType;
   /** Whether this builder can build Dockerfiles; one in the source then takes precedence over everything else. */
   containers?: true;
+  /** Whether the operator has chosen an image with Cloud Native Buildpacks. */
+  buildpacks?: object;
   /** Whether a program is installed where the build runs. */
   hasTool(name: string): boolean;
 };
@@ -49,6 +51,8 @@ export type BuildPlan = {
   command?: string;
   /** Folders that come first on the PATH of the app and of its steps, relative to the app's folder. */
   path: string[];
+  /** What to add to the failure when no buildpack takes part. */
+  hint?: string;
   /** Path of the Dockerfile that is the whole plan. */
   dockerfile?: string;
   /**

@@ -150,3 +150,51 @@ describe("detection", () => {
     expect(message).toMatch(/Procfile.*Dockerfile.*package\.json.*requirements\.txt.*go\.mod.*index\.html/s);
   });
 });
+
+describe("buildpacks", () => {
+  const on = { containers: true as const, buildpacks: {} };
+  const forced = { builder: "buildpacks" };
+
+  test("config.builder leaves any source to them, before a Dockerfile and a language", () => {
+    const files = { "package.json": { main: "a.js" }, "a.js": "", Dockerfile: "FROM scratch" };
+    expect(detect(files, { ...on, ...forced })).toMatchObject({ runtime: "buildpacks", steps: [] });
+    expect(detect(files, { ...on, builder: "auto" }).runtime).toBe("dockerfile");
+    const ignored = { ...on, ...forced, buildCommand: "make", outputDirectory: "out" };
+    expect(detect(files, ignored).because).toContain(
+      "do not use config.buildCommand, config.outputDirectory.",
+    );
+  });
+
+  test("asking for them is refused with what to do, on one machine and where the operator has none", () => {
+    expect(codeOf({}, forced)).toEqual([
+      "detect",
+      "buildpacks_need_cluster",
+      expect.stringContaining("Kubernetes"),
+    ]);
+    const off = codeOf({}, { ...forced, containers: true });
+    expect(off).toEqual([
+      "detect",
+      "buildpacks_not_enabled",
+      expect.stringContaining("builds.buildpacks.builder"),
+    ]);
+  });
+
+  test("what nothing recognises says who could build it", () => {
+    const files = { "index.php": "<?php" };
+    expect(codeOf(files)).toEqual([
+      "detect",
+      "runtime_not_detected",
+      expect.stringContaining("need a Berth on a cluster"),
+    ]);
+    const message = expect.stringContaining("the operator of this Berth can turn on");
+    expect(codeOf(files, { containers: true })).toEqual(["detect", "runtime_not_detected", message]);
+  });
+
+  test("a start command alone does not make a language run that only they build", () => {
+    const files = { Gemfile: "", Procfile: "web: bundle exec puma" };
+    expect(detect(files, on).runtime).toBe("buildpacks");
+    expect(detect(files, { containers: true }).runtime).toBe("procfile");
+    expect(detect({ "pom.xml": "" }, { ...on, command: "java -jar a.jar" }).runtime).toBe("buildpacks");
+    expect(detect({ "run.sh": "" }, { ...on, command: "sh run.sh" }).runtime).toBe("command");
+  });
+});

@@ -8,16 +8,22 @@ import {
   type SourceTree,
   serveSite,
 } from "./build-plan.ts";
+import { isLeftToBuildpacks, planBuildpacks } from "./buildpacks.ts";
 import { detectDeno } from "./deno.ts";
 import { detectNode } from "./node.ts";
 import { detectPython } from "./python.ts";
 
+const LOOKED_FOR =
+  "Procfile, Dockerfile, package.json (Node.js, Bun), deno.json (Deno), requirements.txt, pyproject.toml, main.py or app.py (Python), go.mod (Go)";
+
 /**
  * Returns how to build a source tree (docs/deployments.md#builds). Its Dockerfile comes first, where one can be built;
  * otherwise the files of its language decide, and a Procfile names the start command. Throws `BuildFailure` with
- * stage `detect`.
+ * stage `detect`; with `runtime_not_detected`, `planUndetected` may still have a plan.
  */
 export function detectRuntime(tree: SourceTree, input: DetectionInput): BuildPlan {
+  if (input.builder === "buildpacks")
+    return planBuildpacks(input, "The service's config.builder asks for Cloud Native Buildpacks.");
   const folder = input.rootDirectory;
   const procfile = tree.read(folder === undefined ? "Procfile" : `${folder}/Procfile`);
   if (folder === undefined && (input.containers || procfile === undefined)) {
@@ -27,6 +33,7 @@ export function detectRuntime(tree: SourceTree, input: DetectionInput): BuildPla
   const byProcfile = procfile !== undefined && input.command === undefined;
   const command = byProcfile ? readProcfile(procfile, input.type) : input.command;
   const plan = detectLanguage(tree, { ...input, command });
+  if (!plan && command !== undefined && isLeftToBuildpacks(tree, input)) return planUndetected(input);
   if (byProcfile) {
     const because = "Its Procfile sets the start command.";
     return plan
@@ -34,9 +41,24 @@ export function detectRuntime(tree: SourceTree, input: DetectionInput): BuildPla
       : { runtime: "procfile", because, steps: configuredSteps(input), command, path: [] };
   }
   if (plan) return plan;
-  if (command === undefined) return failDetection("runtime_not_detected", notDetected(input.type));
+  if (command === undefined) return failDetection("runtime_not_detected", notDetected(input));
   const because = "No language was detected; the service's start command runs the source.";
   return { runtime: "command", because, steps: configuredSteps(input), command, path: [] };
+}
+
+/**
+ * Returns the plan of a source that nothing else can build. `folders` are those in which something is detected. Throws
+ * like `detectRuntime` where there are no buildpacks.
+ */
+export function planUndetected(input: DetectionInput, folders: string[] = []): BuildPlan {
+  const hint =
+    folders.length === 0
+      ? ""
+      : ` These folders can be built: ${folders.join(", ")}. Set the service's config.rootDirectory to the one that it runs.`;
+  if (input.buildpacks === undefined)
+    return failDetection("runtime_not_detected", `${notDetected(input)}${hint}`);
+  const because = "Nothing else is known to build the source: leaving it to Cloud Native Buildpacks.";
+  return { ...planBuildpacks(input, because), hint };
 }
 
 /** The steps of a source in no language that is known. */
@@ -132,7 +154,10 @@ function detectStatic(tree: SourceTree, input: DetectionInput): BuildPlan | unde
   };
 }
 
-function notDetected(type: ServiceType): string {
+function notDetected({ type, containers }: DetectionInput): string {
   const site = type === "web" ? ", index.html (static site)" : "";
-  return `Nothing in the root of the source says how to run it. Looked for: Procfile, Dockerfile, package.json (Node.js, Bun), deno.json (Deno), requirements.txt, pyproject.toml, main.py or app.py (Python), go.mod (Go)${site}. Pack the working directory itself, or add a Procfile with a line “${type}: <command>”.`;
+  const others = containers
+    ? "PHP, Ruby, Java, .NET and others are built by Cloud Native Buildpacks, which the operator of this Berth can turn on."
+    : "PHP, Ruby, Java, .NET and others need a Berth on a cluster.";
+  return `Nothing in the root of the source says how to run it. Looked for: ${LOOKED_FOR}${site}. Pack the working directory itself, or add a Procfile with a line “${type}: <command>”. ${others}`;
 }

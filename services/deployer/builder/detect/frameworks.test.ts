@@ -255,9 +255,33 @@ describe("a Python app", () => {
     ],
     [
       "app.py",
-      "app = Flask(__name__)\nif __name__ == '__main__':\n    app.run(port=1)",
+      "app = Flask(__name__)\nif __name__ == '__main__':\n    app.run(port=os.environ['PORT'])",
       "flask",
       "python -u app.py",
+    ],
+    [
+      "app.py",
+      "app = Flask(__name__)\nif __name__ == '__main__':\n    app.run(debug=True)",
+      "flask",
+      "flask --app app:app run --host 0.0.0.0 --port $PORT",
+    ],
+    [
+      "app/main.py",
+      "def create_app() -> FastAPI:\n    app = FastAPI()\n    return app\n\napp = create_app()",
+      "fastapi\nuvicorn",
+      "uvicorn app.main:app --host 0.0.0.0 --port $PORT",
+    ],
+    [
+      "main.py",
+      "def create_app() -> FastAPI:\n    app = FastAPI()\n    return app",
+      "fastapi\nuvicorn",
+      "uvicorn main:create_app --factory --host 0.0.0.0 --port $PORT",
+    ],
+    [
+      "wsgi.py",
+      "from shop import create_app\napp = create_app()",
+      "flask\ngunicorn",
+      "gunicorn --bind 0.0.0.0:$PORT wsgi:app",
     ],
     [
       "manage.py",

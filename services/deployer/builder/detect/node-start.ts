@@ -1,5 +1,5 @@
+import { shellQuote } from "../../shared/shell-quote.ts";
 import type { ServiceType } from "../../terms/services.ts";
-import { shellQuote } from "../shell-quote.ts";
 import type { SourceTree } from "./build-plan.ts";
 import { dependsOn, type PackageJson, scriptOf } from "./package-json.ts";
 

@@ -1,6 +1,6 @@
 import { isObject } from "../../../kit/process/config.ts";
 import { withExec } from "../../shared/exec-command.ts";
-import { shellQuote } from "../shell-quote.ts";
+import { shellQuote } from "../../shared/shell-quote.ts";
 import {
   type BuildPlan,
   type BuildStep,

@@ -6,7 +6,11 @@ export type PythonStart = { command: string } | { problem: string };
 const MODULES = ["main.py", "app.py", "wsgi.py", "asgi.py", "server.py", "api.py"];
 const FOLDERS = ["", "app/", "api/", "src/"];
 
+const FRAMEWORKS = ["FastAPI", "Starlette", "Litestar", "Quart", "Flask"];
+const CALL = /\b(FastAPI|Starlette|Litestar|Quart|Flask)\(/;
 const MADE = /^(?:\w+\.)?(FastAPI|Starlette|Litestar|Quart|Flask)\(/;
+/** A call of a factory, which may be of another module. */
+const MADE_BY_FACTORY = /^(?:\w+\.)?(?:create|make|build|init)_(?:\w+_)?app\(/;
 const FACTORY = /^def (create_app|make_app)\(/m;
 
 /**
@@ -36,64 +40,72 @@ function startByObject(tree: SourceTree, packages: Set<string>): PythonStart | u
   for (const folder of FOLDERS)
     for (const file of MODULES) {
       const text = tree.read(`${folder}${file}`);
-      const { object, framework } = findObject(text ?? "") ?? {};
-      if (text === undefined || (framework === undefined && !FACTORY.test(text))) continue;
+      if (text === undefined) continue;
+      const found = findObject(text);
+      const factory = found === undefined ? FACTORY.exec(text)?.[1] : undefined;
+      const object = found?.object ?? factory;
+      const framework =
+        found?.framework ??
+        CALL.exec(text)?.[1] ??
+        (found && FRAMEWORKS.find((one) => has(packages, one.toLowerCase())));
+      if (object === undefined || framework === undefined) continue;
       // Python finds what is in src by its own name.
       const module = `${folder === "src/" ? "" : folder.replace("/", ".")}${file.replace(/\.py$/, "")}`;
-      const factory = framework === undefined ? FACTORY.exec(text)?.[1] : undefined;
-      const flask = framework === "Flask" || (factory !== undefined && /\bFlask\(/.test(text));
-      if (framework === undefined && !flask) continue;
       const from = folder === "src/" ? "src" : undefined;
-      const app = { module, object: object ?? `${factory}()`, from };
-      return flask ? startFlask(app, text, packages) : startAsgi(app, framework!, packages);
+      const app = { module, object, from, isFactory: factory !== undefined };
+      return framework === "Flask" ? startFlask(app, text, packages) : startAsgi(app, framework, packages);
     }
   return undefined;
 }
 
-/** Returns the first variable of a module that is an app: `app: FastAPI = FastAPI(`. */
-function findObject(text: string): { object: string; framework: string } | undefined {
+/** Returns the first variable of a module that is an app, `app: FastAPI = FastAPI(`, or what a factory returns. */
+function findObject(text: string): { object: string; framework?: string } | undefined {
   for (const line of text.split("\n")) {
     const at = line.indexOf("=");
-    const framework = at < 0 ? undefined : MADE.exec(line.slice(at + 1).trim())?.[1];
+    const value = at < 0 ? "" : line.slice(at + 1).trim();
+    const framework = MADE.exec(value)?.[1];
     const object = line.slice(0, at).split(":")[0]!.trimEnd();
-    if (framework !== undefined && /^\w+$/.test(object)) return { object, framework };
+    if ((framework !== undefined || MADE_BY_FACTORY.test(value)) && /^\w+$/.test(object))
+      return { object, framework };
   }
   return undefined;
 }
 
-type AppObject = { module: string; object: string; from: string | undefined };
+type AppObject = { module: string; object: string; from: string | undefined; isFactory: boolean };
 
 function startAsgi(
-  { module, object, from }: AppObject,
+  { module, object, from, isFactory }: AppObject,
   framework: string,
   packages: Set<string>,
 ): PythonStart {
   const name = `${module}:${object}`;
   const bringsUvicorn = [...packages].some((one) => /^fastapi\[.*\b(standard|all)\b/.test(one));
   if (has(packages, "uvicorn") || bringsUvicorn) {
-    const folder = from === undefined ? "" : ` --app-dir ${from}`;
-    return { command: `uvicorn ${name}${folder} --host 0.0.0.0 --port $PORT` };
+    const options = `${isFactory ? " --factory" : ""}${from === undefined ? "" : ` --app-dir ${from}`}`;
+    return { command: `uvicorn ${name}${options} --host 0.0.0.0 --port $PORT` };
   }
   if (has(packages, "hypercorn") && from === undefined)
-    return { command: `hypercorn --bind 0.0.0.0:$PORT ${name}` };
+    return { command: `hypercorn --bind 0.0.0.0:$PORT ${isFactory ? `'${name}()'` : name}` };
   return serverMissing(framework, "uvicorn");
 }
 
 function startFlask(
-  { module, object, from }: AppObject,
+  { module, object, from, isFactory }: AppObject,
   text: string,
   packages: Set<string>,
 ): PythonStart | undefined {
-  const name = /^\w+$/.test(object) ? `${module}:${object}` : `'${module}:${object}'`;
+  const name = isFactory ? `'${module}:${object}()'` : `${module}:${object}`;
   if (has(packages, "gunicorn")) {
     const folder = from === undefined ? "" : ` --chdir ${from}`;
     return { command: `gunicorn${folder} --bind 0.0.0.0:$PORT ${name}` };
   }
-  if (has(packages, "waitress") && /^\w+$/.test(object) && from === undefined)
+  if (has(packages, "waitress") && !isFactory && from === undefined)
     return { command: `waitress-serve --listen=0.0.0.0:$PORT ${name}` };
-  // It serves itself, with the server for development.
-  if (/\.run\(/.test(text)) return undefined;
-  return serverMissing("Flask", "gunicorn");
+  if (!/\.run\(/.test(text)) return serverMissing("Flask", "gunicorn");
+  // It serves itself, with the server for development: where it is told, or where nobody outside reaches it.
+  if (/\bPORT\b|\bhost\s*=/.test(text)) return undefined;
+  const path = from === undefined ? "" : `${from}/`;
+  return { command: `flask --app ${path}${module}:${object} run --host 0.0.0.0 --port $PORT` };
 }
 
 function serverMissing(framework: string, server: string): PythonStart {

@@ -21,6 +21,7 @@ import { followJob } from "./follow-job.ts";
 import { buildLabels, type JobSettings, jobName, toJob, toOwnerPatch, toSecret } from "./job-manifest.ts";
 import {
   type BaseImages,
+  type BuildpacksImages,
   cacheTag,
   IMAGE_LABELS,
   imageTag,
@@ -41,6 +42,8 @@ export type JobBuilderOptions = JobSettings & {
     pathPerAccount?: boolean;
   };
   baseImages: BaseImages;
+  /** None unless given. */
+  buildpacks?: BuildpacksImages;
   /** Variables that build steps see, such as package registries and proxies. Not secret. */
   variables: Record<string, string>;
   log: Logger;
@@ -83,11 +86,13 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
     const image = await findImage(build);
     if (!image) return undefined;
     const { [IMAGE_LABELS.command]: command, [IMAGE_LABELS.commit]: commit } = image.labels;
+    const { [IMAGE_LABELS.buildpacks]: buildpacks } = image.labels;
     return {
       artifact: imageArtifact(`${image.repository.replace(push, pull)}@${image.digest}`),
       runtime: image.labels[IMAGE_LABELS.runtime] as BuildRuntime,
       ...(command !== undefined && { command }),
       ...(commit !== undefined && { commit }),
+      ...(buildpacks !== undefined && { buildpacks: JSON.parse(buildpacks) as string[] }),
     };
   }
 
@@ -108,6 +113,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
       source: await toJobSource(request),
       registry: await readTarget(),
       baseImages: options.baseImages,
+      ...(options.buildpacks && { buildpacks: options.buildpacks }),
       variables: options.variables,
     };
     await kube.apply(Secret, toSecret(options, jobRequest));

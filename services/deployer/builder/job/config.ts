@@ -33,6 +33,10 @@ export const jobBuilderFields = {
   builderImage: text("BUILDER_IMAGE"),
   /** Images that are not set default to public ones. */
   builderBaseImages: merged("BUILDER_BASE_IMAGES", PUBLIC_IMAGES),
+  /** An image with Cloud Native Buildpacks, for sources that nothing else builds; there are none without it. */
+  buildpacksBuilder: optionalText("BUILDPACKS_BUILDER"),
+  /** The image that their apps run in, in place of the one that the builder names. */
+  buildpacksRunImage: optionalText("BUILDPACKS_RUN_IMAGE"),
   builderEnv: json<Record<string, string>>("BUILDER_ENV", {}, isTexts, TEXTS),
   builderExtraCaBundle: optionalText("BUILDER_EXTRA_CA_BUNDLE"),
   builderSeccompProfile: optionalText("BUILDER_SECCOMP_PROFILE"),
@@ -55,6 +59,8 @@ export const jobBuilderFields = {
   registryPullAuth: optionalText("REGISTRY_PULL_AUTH"),
   /** Nodes pull with a login of each account instead, which is made of these and pulls from the account's own path. */
   registryPullKeys: pullKeys,
+  /** Without keys, the accounts' logins are made of the login that pushes: it is the bundled registry's. */
+  registryAccountPulls: choice("REGISTRY_ACCOUNT_PULLS", ["true", "false"] as const, "false"),
   /** A Secret of the build namespace with which nodes pull the builder's image. */
   registryAuthSecret: optionalText("REGISTRY_AUTH_SECRET"),
 };
@@ -63,7 +69,7 @@ export const jobBuilderFields = {
 export function jobBuilderOptions(
   config: ConfigOf<typeof jobBuilderFields & typeof placementFields>,
 ): Omit<JobBuilderOptions, "kube" | "store" | "log"> {
-  const { registryAuth } = config;
+  const { registryAuth, buildpacksBuilder: builder, buildpacksRunImage: runImage } = config;
   return {
     namespace: config.buildNamespace,
     image: config.builderImage,
@@ -75,12 +81,13 @@ export function jobBuilderOptions(
     pullSecret: config.registryAuthSecret,
     placement: onArchitecture(config.builderPlacement, config.nodeArchitecture),
     baseImages: config.builderBaseImages,
+    ...(builder && { buildpacks: { builder, ...(runImage && { runImage }) } }),
     variables: config.builderEnv,
     registry: {
       push: config.registryPush,
       pull: config.registryPull,
       insecure: config.registryInsecure === "true",
-      pathPerAccount: config.registryPullKeys !== undefined,
+      pathPerAccount: config.registryPullKeys !== undefined || config.registryAccountPulls === "true",
       ...(registryAuth && { authFile: registryAuth }),
     },
   };

@@ -12,6 +12,8 @@ export type JobRequest = Pick<BuildRequest, "buildId" | "serviceId" | "type" | "
     timeoutMs: number;
     registry: RegistryTarget;
     baseImages: BaseImages;
+    /** The operator's choice for sources that nothing else builds. */
+    buildpacks?: BuildpacksImages;
     /** Variables that build steps see and the image does not keep. Not secret. */
     variables: Record<string, string>;
   };
@@ -25,6 +27,14 @@ export type RegistryTarget = {
   insecure: boolean;
   /** A docker configuration, as JSON, with the credentials for it. */
   auth?: string;
+};
+
+/** The images of Cloud Native Buildpacks. */
+export type BuildpacksImages = {
+  /** Has the lifecycle and the buildpacks. */
+  builder: string;
+  /** What apps run in; the builder's own choice unless given. */
+  runImage?: string;
 };
 
 /** The base images of generated Dockerfiles. */
@@ -90,6 +100,8 @@ export const IMAGE_LABELS = {
   runtime: "dev.berth.runtime",
   command: "dev.berth.command",
   commit: "dev.berth.commit",
+  /** A JSON array. */
+  buildpacks: "dev.berth.buildpacks",
   /** Of an image with dependencies: the hash of what they were installed from. */
   key: "dev.berth.key",
 } as const;

@@ -179,6 +179,17 @@ func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.Handler
     expect((await local.ask(built, "/", {})).body).toBe("from go");
   });
 
+  test("a source whose folders can be built, but not its root, says which", async () => {
+    const app = { name: "backend/app.py", content: "print(1)" };
+    const readme = { name: "README.md", content: "" };
+    const request = await requestOf(local.store, [app, readme, { name: "notes/a.txt", content: "" }]);
+    const failure = await local.builder.build(request, never).catch((error) => error);
+    expect(failure.code).toBe("runtime_not_detected");
+    expect(failure.message).toContain(
+      "These folders can be built: backend. Set the service's config.rootDirectory",
+    );
+  });
+
   test("a tarball of a folder instead of its content is taken as what was meant", async () => {
     const entries = exampleApp("node").map((entry) => ({
       ...entry,

@@ -3,7 +3,7 @@ import { readdir, readlink, realpath, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { BuildFailure } from "../build-failure.ts";
 import type { BuildPlan, DetectionInput, SourceTree } from "../detect/build-plan.ts";
-import { detectRuntime } from "../detect/detect.ts";
+import { detectRuntime, planUndetected } from "../detect/detect.ts";
 import { isWorkspaceMember } from "../detect/node.ts";
 import { checkLink } from "./archive/path.ts";
 
@@ -23,22 +23,50 @@ export async function planBuild(
     const path = await findFolder(app, rootDirectory);
     const dockerfile = `${path}/${input.dockerfile ?? "Dockerfile"}`;
     const built = input.containers && whole.exists(dockerfile);
-    if (!built && isWorkspaceMember(whole, path))
+    const asMember = !built && input.builder !== "buildpacks";
+    if (asMember && isWorkspaceMember(whole, path))
       return detectRuntime(whole, { ...input, rootDirectory: path });
     await liftFolder(app, path);
     log(`The folder ${path} is the root of what is built.`);
-    return detectRuntime(readTree(app), rest);
+    return detect(app, rest) ?? planUndetected(rest, listBuildable(app, rest, path));
   }
+  const [only, ...others] = readdirSync(app, { withFileTypes: true });
+  const folder = others.length === 0 && only?.isDirectory() ? only.name : undefined;
+  // Buildpacks take any root: they come in where the only folder is.
+  const inRoot = folder !== undefined && rest.builder === "buildpacks" ? undefined : detect(app, rest);
+  if (inRoot) return inRoot;
+  if (folder === undefined) return planUndetected(rest, listBuildable(app, rest));
+  const inside = join(app, folder);
+  const plan = detect(inside, rest) ?? planUndetected(rest, listBuildable(inside, rest, folder));
+  log(`The whole source is in the folder ${folder}, which becomes its root.`);
+  await liftFolder(app, folder);
+  return plan;
+}
+
+const MAX_NAMED = 5;
+const MAX_TRIED = 50;
+
+/** Returns the first folders in which something is detected, as paths from the source's root; `parent` is where `root` is. */
+function listBuildable(root: string, input: DetectionInput, parent = ""): string[] {
+  const names = listFolders(root).filter((name) => !name.startsWith(".") && name !== "node_modules");
+  const isBuildable = (name: string) => {
+    try {
+      return detect(join(root, name), { ...input, builder: "auto" }) !== undefined;
+    } catch {
+      return true; // it is recognised, and its own problem is said once it is the root
+    }
+  };
+  const found = names.toSorted().slice(0, MAX_TRIED).filter(isBuildable);
+  return found.slice(0, MAX_NAMED).map((name) => (parent ? `${parent}/${name}` : name));
+}
+
+/** Returns undefined when nothing is detected. */
+function detect(root: string, input: DetectionInput): BuildPlan | undefined {
   try {
-    return detectRuntime(readTree(app), rest);
+    return detectRuntime(readTree(root), input);
   } catch (error) {
-    const [only, ...others] = readdirSync(app, { withFileTypes: true });
-    const notFound = error instanceof BuildFailure && error.code === "runtime_not_detected";
-    if (!notFound || others.length > 0 || !only?.isDirectory()) throw error;
-    const plan = detectRuntime(readTree(join(app, only.name)), rest);
-    log(`The whole source is in the folder ${only.name}, which becomes its root.`);
-    await liftFolder(app, only.name);
-    return plan;
+    if (error instanceof BuildFailure && error.code === "runtime_not_detected") return undefined;
+    throw error;
   }
 }
 

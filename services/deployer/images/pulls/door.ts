@@ -14,8 +14,8 @@ export type DoorOptions = {
   /** The port on this machine of the registry behind it, which only reads. */
   registryPort: number;
   keys: Buffer[];
-  /** Of `nodes`, the login that all namespaces held before accounts had their own. */
-  nodesPassword: string;
+  /** Of `nodes`, the login that all namespaces held before accounts had their own; without it there is none. */
+  nodesPassword?: string | undefined;
   log: Logger;
   /** How long a connection may stand still, and how long an answer or the end of all may take, in milliseconds. */
   limits?: Partial<typeof LIMITS>;
@@ -112,7 +112,7 @@ function createIdentify({ keys, nodesPassword }: DoorOptions): Identify {
     if (user === undefined || password === undefined) return undefined;
     const isKnown = ACCOUNT.test(user)
       ? logins.isPassword(password, user)
-      : user === NODES && isEqual(password, nodesPassword);
+      : user === NODES && nodesPassword !== undefined && isEqual(password, nodesPassword);
     return isKnown ? user : undefined;
   };
 }

@@ -19,8 +19,16 @@ export function resourcesOf(size: ServiceSize, reserved: Share): V1ResourceRequi
 }
 
 // In the form in which the API returns them, so that comparing finds no difference.
-const millicores = (amount: number) => (amount % 1000 === 0 ? String(amount / 1000) : `${amount}m`);
+export const millicores = (amount: number) => (amount % 1000 === 0 ? String(amount / 1000) : `${amount}m`);
 const mebibytes = (amount: number) => (amount % 1024 === 0 ? `${amount / 1024}Gi` : `${amount}Mi`);
+
+const FRACTIONS: Record<string, number> = { n: 1e-9, u: 1e-6, m: 1e-3 };
+
+/** Returns the cores of a quantity such as `250m` or `1234567n`, in the API's notation. */
+export function coresOf(quantity: string): number {
+  const fraction = FRACTIONS[quantity.at(-1) ?? ""];
+  return fraction === undefined ? bytesOf(quantity) : Number(quantity.slice(0, -1)) * fraction;
+}
 
 const UNITS = ["", "k", "M", "G", "T", "P", "E"];
 

@@ -136,8 +136,8 @@ async function assignRevision(
 
 const newerRevision = () => new Error("the variables changed while the release was prepared");
 
-async function resolveOrWarn(
-  { pool, resolve }: ApplyDeps,
+export async function resolveOrWarn(
+  { pool, resolve }: Pick<ApplyDeps, "pool" | "resolve">,
   serviceId: string,
   deploymentId: string,
 ): Promise<ReleaseVariables> {
@@ -151,8 +151,8 @@ async function resolveOrWarn(
 }
 
 /** Returns whether the deployment waits for addons that are still being created: it is planned again with them. */
-async function waitsForAddons(
-  { pool, owner }: ApplyDeps,
+export async function waitsForAddons(
+  { pool, owner }: Pick<ApplyDeps, "pool" | "owner">,
   deploymentId: string,
   { dangling }: ReleaseVariables,
 ): Promise<boolean> {

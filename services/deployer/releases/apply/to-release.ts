@@ -1,6 +1,7 @@
 import type { ReleaseVariables } from "../../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import type { Release } from "../../runtime/port.ts";
-import { type ReleaseRow, replicasOf } from "../sql.ts";
+import { withLauncher } from "../../shared/exec-command.ts";
+import { type ReleaseRow, scaleOf } from "../sql.ts";
 
 /**
  * Returns the release of a deployment with these variables. `minReadySeconds` is for services whose configuration has
@@ -24,15 +25,15 @@ export function toRelease(
     environmentId: row.environmentId,
     names: { project: row.project, environment: row.environment, service: row.service },
     ...(row.objectName && { objectName: row.objectName }),
-    type: row.type,
+    // Without replicas; its runs are started one by one.
+    type: row.type === "cron" ? "worker" : row.type,
     version: row.version,
     revision,
     ...(row.rolls > 0 && { rolls: row.rolls }),
     artifact: row.artifact ?? "",
-    command: config.command,
+    command: config.command === undefined ? undefined : commandIn(row, config.command),
     port,
-    replicas: replicasOf(row),
-    size: config.size,
+    ...scaleOf(row),
     healthCheckPath: config.healthCheckPath,
     minReadySeconds: config.minReadySeconds ?? minReadySeconds,
     env: {
@@ -43,6 +44,11 @@ export function toRelease(
     },
     sensitive: data.filter(({ sensitive }) => sensitive).map(({ name }) => name),
   };
+}
+
+/** Returns a command as it has to run in the image of a release: where buildpacks made that, their launcher sets it up. */
+export function commandIn({ byBuildpacks }: Pick<ReleaseRow, "byBuildpacks">, command: string): string {
+  return byBuildpacks ? withLauncher(command) : command;
 }
 
 /** Returns the fingerprint of what variables make of a release's environment: also of what they hide in `config.env`. */

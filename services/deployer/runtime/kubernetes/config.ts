@@ -8,6 +8,7 @@ import {
   isTexts,
   json,
   optionalText,
+  optionalUrl,
   text,
 } from "../../../kit/process/config.ts";
 import type { GatewayRef } from "../../kube/kinds.ts";
@@ -70,7 +71,15 @@ export const kubernetesRuntimeFields = {
   appsEgressExcept: json(
     "APPS_EGRESS_EXCEPT",
     [
-      ...["10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"],
+      ...[
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "168.63.129.16/32",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.168.0.0/16",
+      ],
       ...["fc00::/7", "fe80::/10"],
     ],
     isCidrs,
@@ -81,6 +90,8 @@ export const kubernetesRuntimeFields = {
   dnsPorts: json("DNS_PORTS", [53], isPorts, "a list of ports"),
   /** Where the cluster's DNS is, as NetworkPolicies name it. */
   dnsPeers: json("DNS_PEERS", CLUSTER_DNS, isPeers, PEERS),
+  /** Of a Prometheus that scrapes the ingress controller and the kubelets (docs/metrics.md#prometheus). */
+  prometheusUrl: optionalUrl("PROMETHEUS_URL", ["http", "https"]),
   environmentQuota: json(
     "ENVIRONMENT_QUOTA",
     {

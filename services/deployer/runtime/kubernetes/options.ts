@@ -25,6 +25,8 @@ export type KubernetesRuntimeOptions = {
   ingress: IngressOptions;
   /** Omitted where the cluster need not know the Gateway API. */
   httpRoute?: HttpRouteOptions;
+  /** Of the host names of users; without them no certificates are issued. */
+  hosts?: HostOptions;
   network: NetworkOptions;
   /** Returns the content of the Docker config file with which nodes pull an account's images; secret. */
   registryAuth?: (accountId: string) => string;
@@ -33,6 +35,8 @@ export type KubernetesRuntimeOptions = {
   plansOf: EnvironmentPlans;
   /** Keeps what pods wrote, longer than their nodes. */
   loki?: LokiOptions;
+  /** Of a Prometheus that scrapes the ingress controller and the kubelets. */
+  prometheusUrl?: string;
   /** How often what is in the cluster is compared with what was applied. */
   compareMs: number;
 };
@@ -72,6 +76,13 @@ export type HttpRouteOptions = {
   annotations: Record<string, string>;
   /** Of each rule, as the Gateway API names them; the Gateway's own unless given. */
   timeouts: Record<string, string>;
+};
+
+export type HostOptions = {
+  /** The ClusterIssuer of cert-manager for their certificates. */
+  issuer?: string;
+  /** Of an Ingress that redirects; `{target}` stands for the host name. */
+  redirectAnnotations: Record<string, string>;
 };
 
 export type NetworkOptions = {

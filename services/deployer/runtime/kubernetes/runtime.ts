@@ -8,6 +8,8 @@ import { createYielder } from "../../shared/yielder.ts";
 import { COMPARE, FOLLOW_PLANS } from "../../tasks.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";
 import { createLogs } from "./logs/logs.ts";
+import { createMeasuring, unmeasuredOn } from "./metrics/measure.ts";
+import { createPrometheus } from "./metrics/prometheus.ts";
 import type { Environments } from "./namespace/namespaces.ts";
 import { TURNS } from "./namespace/needs-apply.ts";
 import { createDriftMonitor } from "./observe/drift/drift-monitor.ts";
@@ -18,6 +20,7 @@ import { createReleaseApplier } from "./release/apply-release.ts";
 import { createHostClaims } from "./release/host-claims.ts";
 import { imageOf } from "./release/manifests.ts";
 import { serviceIdOf } from "./release/release-annotations.ts";
+import { createJobRuns } from "./runs/job-runs.ts";
 
 export type KubernetesRuntime = Runtime & {
   /**
@@ -49,6 +52,7 @@ export function createKubernetesRuntime(
   const drift = createDriftMonitor(options, environments, cache, onChange);
   const statuses = createStatusReader(options, cache, drift.has);
   const logs = createLogs(options);
+  const { prometheusUrl: url, namespacePrefix } = options;
   const listeners = new Set<(status: RuntimeStatus) => void>();
   const reported = new Map<string, RuntimeStatus>();
   const scheduled = new Map<string, NodeJS.Timeout>();
@@ -165,9 +169,22 @@ export function createKubernetesRuntime(
       cache.setLocation(rolled);
       onChange(serviceId);
     },
+    async setHosts(serviceId, hosts) {
+      const location = cache.locationOf(serviceId);
+      const set = location && (await applier.setHosts(location, hosts));
+      if (!set) return undefined;
+      cache.setLocation(set.deployment);
+      onChange(serviceId);
+      return set.statuses;
+    },
+    autoscales: true,
+    measure: createMeasuring(options, environments, cache),
+    unmeasured: unmeasuredOn(url !== undefined),
+    ...(url !== undefined && { readSeries: createPrometheus({ url, namespacePrefix }) }),
     unread: cache.unread,
     environments: async () => environments.list(),
     removeEnvironment: environments.remove,
+    runs: createJobRuns(options, environments),
     async stop() {
       stopping.abort();
       for (const task of tasks) void task.stop();

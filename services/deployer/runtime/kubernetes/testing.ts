@@ -21,6 +21,7 @@ import { createKubernetesRuntime, type KubernetesRuntime } from "./runtime.ts";
 /** Of the account of `env_3`: 16 GiB with the room of four times that much. */
 const SMALL_PLAN = { most: { pods: 4, cpu: 4_000, memory: 4_096, storage: 4_096 }, openPorts: [587] };
 
+const SECRETS = ["keys", "owner", "database", "database.admin", "nats", "objectStore", "registry"];
 const chart = resolve(import.meta.dirname, "../../../../helm/berth");
 
 export type Cluster = RuntimeHarness & {
@@ -63,6 +64,12 @@ export async function openCluster(name: string): Promise<Cluster> {
       reserved: { cpu: 0.02, memory: 0.25, storage: 0.01 },
     },
     ingress: { enabled: true, className: run.ingress.className, annotations: {} },
+    hosts: {
+      redirectAnnotations: {
+        "nginx.ingress.kubernetes.io/permanent-redirect": "https://{target}$request_uri",
+        "nginx.ingress.kubernetes.io/permanent-redirect-code": "308",
+      },
+    },
     network: {
       ingressNamespaceLabels: [{ "kubernetes.io/metadata.name": run.ingress.namespace }],
       ingressFromCidrs: [],
@@ -152,6 +159,8 @@ async function giveRights(run: Run, prefix: string, home: string) {
     "apps.httpRoute.enabled": "true",
     "apps.httpRoute.parentRefs[0].name": "berth",
     "apps.httpRoute.parentRefs[0].namespace": home,
+    // Rendered without the cluster, the chart generates none.
+    ...Object.fromEntries(SECRETS.map((part) => [`${part}.existingSecret`, "none"])),
   }).map(([key, value]) => `--set=${key}=${value}`);
   const shown = ["rbac", "admission"].map((file) => `--show-only=templates/${file}.yaml`);
   const template = ["template", prefix, chart, "-n", home, "--validate=false", ...values, ...shown];

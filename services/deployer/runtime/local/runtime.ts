@@ -13,7 +13,9 @@ import type { Release, Runtime, RuntimeStatus } from "../port.ts";
 import { SLOW_START_MS } from "../status-messages.ts";
 import { directoryBuildId, readManifest } from "./artifact.ts";
 import { lockFolder, unlockFolder } from "./folder-lock.ts";
+import { measureServices, unmeasuredHere } from "./measure.ts";
 import type { Router } from "./routing/router.ts";
+import { createLocalRuns } from "./runs/local-runs.ts";
 import {
   listServiceFolders,
   readServiceRecord,
@@ -82,6 +84,11 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       for (const listener of listeners) listener(status);
     },
   };
+  const runs = createLocalRuns({
+    ...shared,
+    folder: join(options.folder, "runs"),
+    graceMs: shared.times.graceMs,
+  });
   const contextOf = (serviceId: string): ServiceContext => ({
     ...shared,
     folder: join(root, folderName(serviceId)),
@@ -149,6 +156,12 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       turns.run(serviceId, async () => services.get(serviceId)?.scale(version, wanted)),
     roll: (serviceId, version, rolls) =>
       turns.run(serviceId, async () => services.get(serviceId)?.roll(version, rolls)),
+    setHosts: (serviceId, hosts) =>
+      turns.run(serviceId, async () => {
+        const service = services.get(serviceId);
+        service?.setHosts(structuredClone(hosts));
+        return service && hosts.map((host) => ({ ...host, certificate: "none" as const }));
+      }),
     status: async (serviceId) => services.get(serviceId)?.status(),
     list: async () => [...services.values()].map((service) => service.status()),
     watch(listener) {
@@ -162,12 +175,17 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       const service = services.get(serviceId);
       if (service) yield* service.logs.follow(filter, signal);
     },
+    measure: async () => measureServices([...services.values()], options.router),
+    unmeasured: unmeasuredHere(),
+    runs,
     async stopAll() {
       stopped = true;
+      const runsEnded = runs.stopAll();
       const stopServices = () => Promise.all([...services.values()].map((service) => service.stop(false)));
       await stopServices();
       await turns.settled();
       await stopServices(); // one that was just being opened
+      await runsEnded;
       alive?.stop();
       unlockFolder(options.folder);
     },

@@ -4,8 +4,11 @@ import { RuntimeRefusal } from "../../../../services/deployer/terms/runtime-refu
 import { applyContract } from "./apply.ts";
 import { crashContract } from "./crashes.ts";
 import { openRuntime, type RuntimeHarness, releaseOf } from "./harness.ts";
+import { hostContract } from "./hosts.ts";
 import { logContract } from "./logs.ts";
+import { measuringContract } from "./measuring.ts";
 import { rollOverContract } from "./roll-over.ts";
+import { runContract } from "./runs.ts";
 import { scalingContract } from "./scaling.ts";
 
 /** What every runtime guarantees. */
@@ -16,7 +19,10 @@ export function runtimeContract(name: string, open: () => Promise<RuntimeHarness
     rollOverContract(tools);
     crashContract(tools);
     scalingContract(tools);
+    hostContract(tools);
+    measuringContract(tools);
     logContract(tools);
+    runContract(tools);
   });
 }
 

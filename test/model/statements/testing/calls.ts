@@ -165,7 +165,11 @@ export const CALLS: Call[] = [
   (db, { service }) => services.lockService(db, { ...SCOPE, service: service.replace("svc_", "web") }),
   (db, { service, choices }) =>
     services.updateService(db, service, {}, { ...CONFIG, replicas: choices.below(3) }),
-  (db, { service, choices }) => services.rescale(db, service, { ...CONFIG, replicas: choices.below(3) }),
+  (db, { service, choices }) =>
+    services.rescale(db, service, {
+      ...{ ...CONFIG, replicas: choices.below(3) },
+      autoscaling: choices.of([undefined, { min: 1, max: 3, targetCpuPercent: 70 }]),
+    }),
   (db, { service }) => services.rollLive(db, service),
   (db, { service }) => markDirty(db, "service", service),
   (db) => moveAddresses(db, "project", SCOPE.projectId),

@@ -83,7 +83,8 @@ test("a server runs without rights, and only its environment reaches it", () => 
 test("its size limits a server, and its volume goes with it alone", () => {
   const { set } = objects({ type: "redis", size: "large" });
   const { resources, command } = set.spec!.template.spec!.containers[0]!;
-  expect(resources?.limits).toEqual({ cpu: "2", memory: "4Gi" });
+  expect(resources?.limits).toEqual({ cpu: "2", memory: "4Gi", "ephemeral-storage": "8Gi" });
+  expect(resources?.requests).toHaveProperty("ephemeral-storage", "410Mi");
   expect(command?.at(-1)).toContain("--maxmemory 3072mb");
   expect(set.spec?.persistentVolumeClaimRetentionPolicy).toEqual({
     whenDeleted: "Delete",

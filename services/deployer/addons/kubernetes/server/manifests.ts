@@ -17,9 +17,16 @@ import { DATA, FILES, passwordMark, programs } from "./server-scripts.ts";
 
 /**
  * What a server keeps from its creation on: the image of another version may not read its data, and a volume does not
- * change. `moved` is the image that Berth moved it to.
+ * change. `moved` is the image that Berth moved it to. `anyDisk`: it was created without a limit of local disk, and gets one
+ * with the next change that restarts it anyway; until then the namespace's default limits it.
  */
-export type FixedSettings = { image: string; moved?: string; storage: string; storageClass?: string };
+export type FixedSettings = {
+  image: string;
+  moved?: string;
+  storage: string;
+  storageClass?: string;
+  anyDisk?: boolean;
+};
 
 export type ManifestOptions = {
   namespacePrefix: string;
@@ -40,6 +47,8 @@ export type Objects = {
 
 /** All of the memory is reserved: a server cannot give back what it holds. */
 const RESERVED = { cpu: 0.2, memory: 1 };
+/** Of local disk, which holds its output alone: the data has a volume. */
+const RESERVED_DISK = 0.05;
 /** A server with much data needs long to read it, and a container that is killed meanwhile starts over. */
 const START_SECONDS = 3_600;
 
@@ -139,7 +148,7 @@ const passwdOf = ({ user }: ManifestOptions): Record<string, string> =>
 
 function podSpec(
   addon: Addon,
-  { image }: FixedSettings,
+  { image, anyDisk = false }: FixedSettings,
   secretName: string,
   { pullSecret, placement, user }: ManifestOptions,
 ): V1PodSpec {
@@ -155,7 +164,7 @@ function podSpec(
       fsGroupChangePolicy: "OnRootMismatch",
       seccompProfile: { type: "RuntimeDefault" },
     },
-    containers: [container(addon, image, user !== "any")],
+    containers: [container(addon, image, { passwd: user !== "any", anyDisk })],
     volumes: [
       { name: "files", secret: { secretName, defaultMode: 0o440 } },
       { name: "tmp", emptyDir: { sizeLimit: "64Mi" } },
@@ -164,7 +173,11 @@ function podSpec(
   };
 }
 
-function container({ serviceId, type, size }: Addon, image: string, passwd: boolean): V1Container {
+function container(
+  { serviceId, type, size }: Addon,
+  image: string,
+  { passwd, anyDisk }: { passwd: boolean; anyDisk: boolean },
+): V1Container {
   const { port, start, probe, stop } = programs[type];
   const probing = { exec: { command: ["/bin/sh", "-c", probe] }, timeoutSeconds: 5 };
   return {
@@ -172,7 +185,7 @@ function container({ serviceId, type, size }: Addon, image: string, passwd: bool
     image,
     command: ["/bin/sh", "-c", start(serviceId, sizes[size].memory)],
     ports: [{ name: type, containerPort: port, protocol: "TCP" }],
-    resources: resourcesOf(size, RESERVED),
+    resources: resourcesOf(size, anyDisk ? RESERVED : { ...RESERVED, storage: RESERVED_DISK }),
     securityContext: {
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,

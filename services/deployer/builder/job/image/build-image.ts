@@ -8,6 +8,7 @@ import type { BuildResult } from "../../port.ts";
 import { placeArchive, placeCommit } from "../../source/place-source.ts";
 import { planBuild } from "../../source/source-root.ts";
 import { withTimeLimit } from "../../time-limit.ts";
+import { type BuiltByBuildpacks, buildFromBuildpacks } from "../buildpacks/from-buildpacks.ts";
 import { IMAGE_LABELS, imageTag, type JobRequest, PATHS } from "../job-request.ts";
 import { pushImage } from "../registry/push-image.ts";
 import { repositoryOf } from "../registry/registry.ts";
@@ -50,18 +51,24 @@ async function build(request: JobRequest, events: BuildEvents, signal: AbortSign
   const tag = imageTag(push, request);
   const image = { tag, labels: toLabels(request, plan, commit) };
   let storeDependencies: (() => Promise<void>) | undefined;
-  if (plan.dockerfile === undefined) storeDependencies = await buildFromPlan(whole, plan, image);
+  let byBuildpacks: BuiltByBuildpacks | undefined;
+  if (plan.runtime === "buildpacks") {
+    byBuildpacks = await buildFromBuildpacks(whole, plan, image);
+    storeDependencies = byBuildpacks.store;
+  } else if (plan.dockerfile === undefined) storeDependencies = await buildFromPlan(whole, plan, image);
   else await buildFromDockerfile(whole, plan.dockerfile, image);
+  const command = byBuildpacks?.command ?? plan.command;
 
   events.onStage("Pushing image");
   const digest = await pushImage((log) => buildah.push(tag, log, signal), { log: events.log, signal });
-  events.log(plan.command === undefined ? "Built." : `Built. It starts with: ${plan.command}`);
+  events.log(command === undefined ? "Built." : `Built. It starts with: ${command}`);
   await storeDependencies?.();
   return {
     artifact: imageArtifact(`${repositoryOf(tag).replace(push, pull)}@${digest}`),
     runtime: plan.runtime,
-    ...(plan.command !== undefined && { command: plan.command }),
+    ...(command !== undefined && { command }),
     ...(commit !== undefined && { commit }),
+    ...(byBuildpacks && { buildpacks: byBuildpacks.buildpacks }),
   };
 }
 

@@ -31,6 +31,15 @@ export type BuildahBuild = {
   pulled: boolean;
 };
 
+export type ContainerRun = {
+  /** `uid:gid` */
+  user: string;
+  /** Not secret: other processes see it. */
+  env: Record<string, string>;
+  mounts: BuildahBuild["mounts"];
+  command: string[];
+};
+
 /** The line before a step; a build of several stages says the stage first. */
 const STEP = /^(?:\[\d+\/\d+\] )?STEP \d+\/\d+: (.*)$/;
 
@@ -60,8 +69,11 @@ export function setUpBuildah(work: string, registry: RegistryTarget, variables: 
     ...Object.fromEntries(proxies),
   };
 
-  async function call(
-    args: string[],
+  const call = (args: string[], log: (line: string) => void, signal: AbortSignal) =>
+    callProgram(["buildah", ...args], log, signal);
+
+  async function callProgram(
+    command: string[],
     log: (line: string) => void,
     signal: AbortSignal,
   ): Promise<BuildahResult> {
@@ -78,7 +90,7 @@ export function setUpBuildah(work: string, registry: RegistryTarget, variables: 
       if (result.lines.length < 1_000) result.lines.push(line);
       log(line);
     };
-    result.code = await runCommand(["buildah", ...args], context, onLine, signal);
+    result.code = await runCommand(command, context, onLine, signal);
     return result;
   }
 
@@ -92,6 +104,18 @@ export function setUpBuildah(work: string, registry: RegistryTarget, variables: 
     } finally {
       rmSync(authFile, { force: true });
     }
+  }
+
+  /** Runs a program as the root of the user namespace in which containers are. */
+  function callInNamespace(command: string[], signal: AbortSignal): Promise<BuildahResult> {
+    if (process.getuid?.() !== 0) return call(["unshare", ...command], () => {}, signal);
+    return callProgram(command, () => {}, signal);
+  }
+
+  async function inspect(id: string, format: string, signal: AbortSignal): Promise<string[]> {
+    const result = await call(["inspect", "--type", "image", "--format", format, id], () => {}, signal);
+    if (result.code !== 0) throw new Error(`the image could not be inspected: ${result.error}`);
+    return result.lines.filter((line) => line !== "");
   }
 
   return {
@@ -125,10 +149,88 @@ export function setUpBuildah(work: string, registry: RegistryTarget, variables: 
 
     /** Returns the user that an image is configured to run as; empty for root. */
     async userOf(tag: string, signal: AbortSignal): Promise<string> {
-      const format = "{{.OCIv1.Config.User}}";
-      const result = await call(["inspect", "--type", "image", "--format", format, tag], () => {}, signal);
-      if (result.code !== 0) throw new Error(`the image could not be inspected: ${result.error}`);
-      return result.lines.join("").trim();
+      return (await inspect(tag, "{{.OCIv1.Config.User}}", signal)).join("").trim();
+    },
+
+    /** Returns those of these labels that an image has. */
+    async labelsOf(id: string, names: string[], signal: AbortSignal): Promise<Record<string, string>> {
+      const labels: Record<string, string> = {};
+      for (const name of names) {
+        const text = (await inspect(id, `{{index .OCIv1.Config.Labels "${name}"}}`, signal)).join("\n");
+        if (text !== "") labels[name] = text;
+      }
+      return labels;
+    },
+
+    /** Returns an image's environment. */
+    async environmentOf(id: string, signal: AbortSignal): Promise<Record<string, string>> {
+      const lines = await inspect(id, "{{range .OCIv1.Config.Env}}{{println .}}{{end}}", signal);
+      return Object.fromEntries(
+        lines
+          .filter((line) => line.includes("="))
+          .map((line) => [line.split("=")[0]!, line.slice(line.indexOf("=") + 1)]),
+      );
+    },
+
+    async entrypointOf(id: string, signal: AbortSignal): Promise<string[]> {
+      return inspect(id, "{{range .OCIv1.Config.Entrypoint}}{{println .}}{{end}}", signal);
+    },
+
+    /** Writes an image to a folder, as an OCI layout. */
+    async saveAsFiles(id: string, folder: string, signal: AbortSignal): Promise<void> {
+      const saved = await call(
+        ["push", "--quiet", "--format", "oci", id, `oci:${folder}:latest`],
+        () => {},
+        signal,
+      );
+      if (saved.code !== 0) throw new Error(`the image could not be written to files: ${saved.error}`);
+    },
+
+    /** Returns the id of the image that an OCI layout describes. */
+    async loadFiles(folder: string, signal: AbortSignal): Promise<string> {
+      const loaded = await call(["pull", "--quiet", `oci:${folder}`], () => {}, signal);
+      if (loaded.code !== 0) throw new Error(`the image could not be read from files: ${loaded.error}`);
+      return loaded.lines.at(-1) ?? "";
+    },
+
+    /** Gives files to a user of containers, by its number there; `0:0` is this process's own. */
+    async changeOwner(paths: string[], owner: string, signal: AbortSignal): Promise<void> {
+      const changed = await callInNamespace(["chown", "-hR", owner, ...paths], signal);
+      if (changed.code !== 0) throw new Error(`the owner of files could not be changed: ${changed.error}`);
+    },
+
+    /** Copies a folder of an image into one that exists; returns whether that succeeded. */
+    async copyOut(id: string, folder: string, to: string, signal: AbortSignal): Promise<boolean> {
+      const made = await call(["from", "--pull-never", id], () => {}, signal);
+      const container = made.lines.at(-1);
+      if (made.code !== 0 || container === undefined) return false;
+      const script = 'from=$(buildah mount "$0") && cp -a "$from/$1/." "$2"';
+      const copied = await callInNamespace(["sh", "-c", script, container, folder, to], signal);
+      await call(["rm", container], () => {}, signal);
+      return copied.code === 0;
+    },
+
+    /** Runs a command in a new container of an image, of which nothing but what it writes to the mounts is kept. */
+    async runIn(
+      id: string,
+      { user, env, mounts, command }: ContainerRun,
+      log: (line: string) => void,
+      signal: AbortSignal,
+    ): Promise<BuildahResult> {
+      const made = await call(["from", "--pull-never", id], () => {}, signal);
+      const container = made.lines.at(-1);
+      if (made.code !== 0 || container === undefined) return made;
+      const args = ["run", "--user", user];
+      args.push(...Object.entries(env).flatMap(([name, value]) => ["--env", `${name}=${value}`]));
+      args.push(
+        ...mounts.flatMap(({ from, to, writable }) => [
+          "--volume",
+          `${from}:${to}:${writable ? "rw" : "ro"}`,
+        ]),
+      );
+      const result = await call([...args, container, "--", ...command], log, signal);
+      killLeftovers();
+      return result;
     },
 
     /** Returns the content of an image's /etc/passwd; empty when it has none. */

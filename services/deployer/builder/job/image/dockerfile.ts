@@ -1,4 +1,5 @@
 import { withExec } from "../../../shared/exec-command.ts";
+import { shellQuote } from "../../../shared/shell-quote.ts";
 import {
   type BuildPlan,
   type BuildStep,
@@ -6,7 +7,6 @@ import {
   type SourceTree,
   STATIC_SERVER_FILE,
 } from "../../detect/build-plan.ts";
-import { shellQuote } from "../../shell-quote.ts";
 import type { BaseImages } from "../job-request.ts";
 
 /** How a source without a Dockerfile becomes an image. */

@@ -156,7 +156,9 @@ export function createCache(
 function withoutApplied(deployment: V1Deployment): V1Deployment {
   const { spec, ...rest } = deployment;
   try {
-    return contains(spec, readState(deployment)?.manifests.deployment) ? rest : deployment;
+    const { release, manifests } = readState(deployment) ?? {};
+    // How many replicas there are is decided elsewhere where it is not recorded.
+    return contains(spec, manifests?.deployment) && !release?.autoscaling ? rest : deployment;
   } catch {
     // Somebody wrote annotations that cannot be read: the comparison reports them, and the watch goes on.
     return deployment;

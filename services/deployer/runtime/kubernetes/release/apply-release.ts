@@ -2,13 +2,24 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment } from "@kubernetes/client-node";
 import { hasOwnData, isStatus } from "../../../kube/client.ts";
-import { Deployment, HTTPRoute, Ingress, Secret, Service } from "../../../kube/kinds.ts";
+import {
+  Deployment,
+  HorizontalPodAutoscaler,
+  HTTPRoute,
+  Ingress,
+  PodDisruptionBudget,
+  Secret,
+  Service,
+} from "../../../kube/kinds.ts";
 import { RuntimeRefusal } from "../../../terms/runtime-refusal.ts";
-import type { Release, Scale } from "../../port.ts";
+import type { HostStatus, Release, Scale, ServedHost } from "../../port.ts";
 import { refuseOlder } from "../../refusals.ts";
 import { CONTAINER, selectorOf } from "../app-pods.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
+import { withLiveReplicas } from "./autoscaler.ts";
+import { createCertificateReader } from "./certificates.ts";
 import { pruneSecrets, removeDuplicates, removeObjects } from "./cleanup.ts";
+import { disruptionBudgetOf } from "./disruption-budget.ts";
 import { type Door, hostOf } from "./doors.ts";
 import type { createHostClaims } from "./host-claims.ts";
 import {
@@ -23,6 +34,7 @@ import {
 } from "./manifests.ts";
 import { isApplied, nextState } from "./next-state.ts";
 import { type ReleaseState, readState, serviceIdOf, withAnnotations } from "./release-annotations.ts";
+import { createHostServer } from "./serve-hosts.ts";
 
 /** During a roll-over the cluster itself writes to the Deployment; each write may cost an attempt. */
 const MAX_ATTEMPTS = 40;
@@ -36,6 +48,8 @@ export function createReleaseApplier(
   claims: ReturnType<typeof createHostClaims>,
 ) {
   const { kube, log } = options;
+  const hostServer = createHostServer(options);
+  const readCertificates = createCertificateReader(options);
 
   /** Creates a Deployment without replicas, which owns all other objects; undefined when another process has. */
   async function createEmptyDeployment(
@@ -53,11 +67,11 @@ export function createReleaseApplier(
   /** Applies a release unless a newer one is. Returns the Deployment once the cluster has all objects. */
   async function apply(namespace: string, release: Release): Promise<V1Deployment> {
     const location = { namespace, name: objectName(release) };
-    const { env: _, ...own } = release;
+    const { env: _, ...wanted } = release;
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       const live =
         (await kube.get(Deployment, location.name, namespace)) ??
-        (await createEmptyDeployment(location, own));
+        (await createEmptyDeployment(location, wanted));
       if (!live || live.metadata?.deletionTimestamp) {
         await delay(100);
         continue;
@@ -70,13 +84,19 @@ export function createReleaseApplier(
       }
       const before = readState(live);
       if (before) refuseOlder(before.release, release);
+      const own = withLiveReplicas(wanted, live);
       await applySecret(namespace, release, live);
       const host = own.type === "web" ? await chooseHost(release, before) : undefined;
       const former = before && hostOf(before.manifests);
       const next = nextState(own, toManifests(own, host), before, Date.now());
+      await removeAutoscaler(live, next, before);
+      await applyDisruptionBudget(live, next);
       const applied = await replaceIfUnchanged(live, next, before);
       if (!applied) continue;
       await applyRoutes(applied, next);
+      await hostServer.applyHosts(applied, next);
+      await applyAutoscaler(applied, next);
+      await removeDisruptionBudget(applied, next, before);
       await removeDuplicates(kube, namespace, own);
       // Another service may have the former one from now on.
       if (former && former !== host) await claims.release(release.serviceId, host);
@@ -108,6 +128,45 @@ export function createReleaseApplier(
   ): Promise<V1Deployment | undefined> {
     if (isApplied(live, before, next)) return live;
     return kube.apply(Deployment, withAnnotations(live, next)).catch(undefinedOnConflict);
+  }
+
+  /** Before the number is fixed: what is left of an autoscaler would change it again. */
+  async function removeAutoscaler(
+    { metadata }: V1Deployment,
+    next: ReleaseState,
+    before: ReleaseState | undefined,
+  ): Promise<void> {
+    if (before?.manifests.autoscaler && !next.manifests.autoscaler)
+      await kube.remove(HorizontalPodAutoscaler, metadata?.name ?? "", metadata?.namespace);
+  }
+
+  /** After the Deployment has recorded it: one that is missing is found by comparing. */
+  async function applyAutoscaler(
+    deployment: V1Deployment,
+    { release, manifests }: ReleaseState,
+  ): Promise<void> {
+    const { name = "", namespace } = deployment.metadata ?? {};
+    const metadata = { name, namespace, labels: ownLabels(release), ownerReferences: [ownerOf(deployment)] };
+    if (manifests.autoscaler)
+      await kube.apply(HorizontalPodAutoscaler, { metadata, spec: manifests.autoscaler });
+  }
+
+  /** Before the Deployment records the replicas, so that a process which ends in between does it again. */
+  async function applyDisruptionBudget(deployment: V1Deployment, { release }: ReleaseState): Promise<void> {
+    const { name = "", namespace } = deployment.metadata ?? {};
+    const metadata = { name, namespace, labels: ownLabels(release), ownerReferences: [ownerOf(deployment)] };
+    const spec = disruptionBudgetOf(release);
+    if (spec) await kube.apply(PodDisruptionBudget, { metadata, spec });
+  }
+
+  /** One that is left does no harm: it lets a drain end the only replica. */
+  async function removeDisruptionBudget(
+    { metadata }: V1Deployment,
+    { release }: ReleaseState,
+    before: ReleaseState | undefined,
+  ): Promise<void> {
+    if (disruptionBudgetOf(before?.release) && !disruptionBudgetOf(release))
+      await kube.remove(PodDisruptionBudget, metadata?.name ?? "", metadata?.namespace);
   }
 
   /** Applies the Secret with the release's variables, before anything refers to it. */
@@ -153,29 +212,59 @@ export function createReleaseApplier(
       const live = await kube.get(Deployment, name, namespace);
       const before = live && readState(live);
       if (!live || before?.release.version !== version) return undefined;
-      const release = { ...before.release, ...changes(before.release) };
+      const release = withLiveReplicas({ ...before.release, ...changes(before.release) }, live);
       if (isDeepStrictEqual(release, before.release)) return undefined;
       // What routes requests to it stays as it was applied.
-      const { deployment } = toManifests(release, hostOf(before.manifests));
-      const next = nextState(release, { ...before.manifests, deployment }, before, Date.now());
+      const { autoscaler: _, ...kept } = before.manifests;
+      const { deployment, autoscaler } = toManifests(release, hostOf(before.manifests));
+      const manifests = { ...kept, deployment, ...(autoscaler && { autoscaler }) };
+      const next = nextState(release, manifests, before, Date.now());
+      await removeAutoscaler(live, next, before);
+      await applyDisruptionBudget(live, next);
       const written = await replaceIfUnchanged(live, next, before);
-      if (written) return written;
+      if (!written) continue;
+      await applyAutoscaler(written, next);
+      await removeDisruptionBudget(written, next, before);
+      return written;
+    }
+    throw new Error(`the Deployment ${name} changes too often to be written`);
+  }
+
+  /** Records which hosts a service has, and then applies and removes their objects. */
+  async function setHosts({ namespace, name }: Location, hosts: ServedHost[]) {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const live = await kube.get(Deployment, name, namespace);
+      const before = live && readState(live);
+      if (!live || !before) return undefined;
+      const next = { ...before, hosts };
+      const written = await replaceIfUnchanged(live, next, before);
+      if (!written) continue;
+      await hostServer.applyHosts(written, next);
+      await hostServer.removeOthers(namespace, before.release.serviceId, hosts);
+      return { deployment: written, statuses: await readCertificates(namespace, hosts) };
     }
     throw new Error(`the Deployment ${name} changes too often to be written`);
   }
 
   async function remove(namespace: string, serviceId: string): Promise<void> {
+    await hostServer.removeOthers(namespace, serviceId);
     await removeObjects(kube, namespace, serviceId, { httpRoutes: options.httpRoute !== undefined });
     await claims.release(serviceId);
   }
 
   return {
     apply: (namespace: string, release: Release) => apply(namespace, release).catch(refuseInvalid),
-    /** Sets replicas and size, if this version is the one applied. */
-    scale: (location: Location, version: number, scale: Scale) => change(location, version, () => scale),
+    /** Sets replicas, size and autoscaling, if this version is the one applied. */
+    scale: (location: Location, version: number, scale: Scale) =>
+      change(location, version, () => ({ autoscaling: undefined, ...scale })),
     /** Replaces the pods, if this version is the one applied and was rolled fewer than `rolls` times. */
     roll: (location: Location, version: number, rolls: number) =>
       change(location, version, (release) => ({ rolls: Math.max(rolls, release.rolls ?? 0) })),
+    /** Sets the hosts of a service, and returns what became of each; undefined without a release. */
+    setHosts: (
+      location: Location,
+      hosts: ServedHost[],
+    ): Promise<{ deployment: V1Deployment; statuses: HostStatus[] } | undefined> => setHosts(location, hosts),
     /** Removes all of a service; resolves when none of its pods is left. */
     remove,
   };

@@ -9,7 +9,7 @@ export type Door<Spec> = { annotations: Record<string, string>; spec: Spec };
 export type Doors = { ingress?: Door<V1IngressSpec>; httpRoute?: Door<HTTPRouteSpec> };
 
 /** The Service that requests go to. */
-type Target = { name: string; port: string; portNumber: number };
+export type Target = { name: string; port: string; portNumber: number };
 
 /** Returns the objects by which requests for a host reach a Service; pure. */
 export function doorsOf(

@@ -88,6 +88,15 @@ describe("what a release is on a cluster", () => {
     expect(podOf({ port: 80 }).pod.securityContext?.sysctls).toHaveLength(1);
   });
 
+  test("replicas are spread over nodes and zones, where that is possible", () => {
+    const spread = podOf().pod.topologySpreadConstraints!;
+    expect(spread.map(({ topologyKey }) => topologyKey)).toEqual([
+      "kubernetes.io/hostname",
+      "topology.kubernetes.io/zone",
+    ]);
+    for (const one of spread) expect(one.whenUnsatisfiable).toBe("ScheduleAnyway");
+  });
+
   test("sizes are limits, a part of them is reserved, in the form that the API gives back", () => {
     expect(podOf().container.resources).toEqual({
       requests: { cpu: "50m", memory: "256Mi", "ephemeral-storage": "205Mi" },

@@ -17,15 +17,20 @@ import { RuntimeRefusal } from "../../../terms/runtime-refusal.ts";
 import type { Release } from "../../port.ts";
 import { CONTAINER, selectorOf } from "../app-pods.ts";
 import type { AppOptions, DoorOptions } from "../options.ts";
-import { type Doors, doorsOf } from "./doors.ts";
+import { type AutoscalerSpec, autoscalerOf } from "./autoscaler.ts";
+import { type Doors, doorsOf, type Target } from "./doors.ts";
 
 /** What the cluster records of a release: everything but its variables. */
 export type AppRelease = Omit<Release, "env">;
+
+type Called = Pick<AppRelease, "objectName" | "serviceId"> & { names: Pick<AppRelease["names"], "service"> };
 
 /** The port of that container. */
 const PORT = "http";
 /** At which other services of the environment reach it, and requests from outside. */
 const SERVICE_PORT = 80;
+/** A pod with constraints of its own gets none of the cluster's defaults, so both are named. */
+const SPREAD_OVER = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
 /** Name of the Secret with which nodes pull images, in each namespace. */
 export const PULL_SECRET = "berth-registry";
 
@@ -40,18 +45,20 @@ export type ManifestOptions = DoorOptions & {
 export type Manifests = Doors & {
   deployment: NonNullable<V1Deployment["spec"]>;
   service?: NonNullable<V1Service["spec"]>;
+  autoscaler?: AutoscalerSpec;
 };
 
 /** Returns the objects of a release; pure. Values are in the form in which the API returns them. */
 export function manifestsOf(release: AppRelease, options: ManifestOptions): Manifests {
-  const { type, replicas, minReadySeconds } = release;
+  const { type, replicas, minReadySeconds, autoscaling } = release;
   const { apps, ingress, httpRoute, host = "" } = options;
-  const target = { name: objectName(release), port: PORT, portNumber: SERVICE_PORT };
+  const target = targetOf(release);
   const doors = { ingress, httpRoute, scheme: apps.scheme };
   const deadline = Math.ceil(apps.rolloutDeadlineMs / 1000);
   return {
     deployment: {
-      replicas,
+      // Left out where the autoscaler decides it, so that its changes are no drift.
+      ...(!autoscaling && { replicas }),
       ...(minReadySeconds > 0 && { minReadySeconds }),
       // The API requires it to be longer than `minReadySeconds`.
       progressDeadlineSeconds: Math.max(deadline, minReadySeconds + 1),
@@ -61,7 +68,13 @@ export function manifestsOf(release: AppRelease, options: ManifestOptions): Mani
       template: templateOf(release, options),
     },
     ...(type === "web" && { service: serviceOf(release), ...doorsOf(target, host, doors) }),
+    ...(autoscaling && { autoscaler: autoscalerOf(release, autoscaling, objectName(release)) }),
   };
+}
+
+/** Returns the Service that requests from outside go to. */
+export function targetOf(release: Pick<AppRelease, "names" | "objectName" | "serviceId">): Target {
+  return { name: objectName(release), port: PORT, portNumber: SERVICE_PORT };
 }
 
 /** Returns the labels of a service's objects. */
@@ -74,7 +87,7 @@ export function ownLabels(release: AppRelease): Record<string, string> {
  * Returns the name of a service's objects: that with which it was created, also after it was renamed. It may end in a way
  * that no object's name may.
  */
-export function objectName(release: Pick<AppRelease, "names" | "objectName" | "serviceId">): string {
+export function objectName(release: Called): string {
   const name = release.objectName ?? release.names.service;
   if (!name.endsWith("-")) return name;
   const hash = createHash("sha256").update(release.serviceId).digest("hex").slice(0, 8);
@@ -165,15 +178,13 @@ function podOf(release: AppRelease, { apps, pullSecret }: ManifestOptions): V1Po
         }),
     },
     ...(pullSecret && { imagePullSecrets: [{ name: PULL_SECRET }] }),
-    topologySpreadConstraints: [
-      {
-        maxSkew: 1,
-        topologyKey: "kubernetes.io/hostname",
-        whenUnsatisfiable: "ScheduleAnyway",
-        labelSelector: { matchLabels: selectorOf(release.serviceId) },
-        matchLabelKeys: ["pod-template-hash"],
-      },
-    ],
+    topologySpreadConstraints: SPREAD_OVER.map((topologyKey) => ({
+      maxSkew: 1,
+      topologyKey,
+      whenUnsatisfiable: "ScheduleAnyway",
+      labelSelector: { matchLabels: selectorOf(release.serviceId) },
+      matchLabelKeys: ["pod-template-hash"],
+    })),
     containers: [containerOf(release, apps)],
   };
 }

@@ -19,12 +19,18 @@ export function nextState(
     appliedAt,
     ...(healthyAt !== undefined && { healthyAt }),
     usage: usageWanted(before?.usage ?? [], release.replicas, now),
+    ...(before?.hosts && { hosts: before.hosts }),
   };
 }
 
 /** Returns whether applying `next` to the Deployment would change nothing; pure. */
 export function isApplied(live: V1Deployment, before: ReleaseState | undefined, next: ReleaseState): boolean {
-  const applied = ({ release, manifests, usage }: ReleaseState) => ({ release, manifests, usage });
+  const applied = ({ release, manifests, usage, hosts = [] }: ReleaseState) => ({
+    release,
+    manifests,
+    usage,
+    hosts,
+  });
   return (
     before !== undefined &&
     isDeepStrictEqual(applied(next), applied(before)) &&

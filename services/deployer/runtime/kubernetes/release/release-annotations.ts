@@ -2,6 +2,7 @@ import type { V1Deployment } from "@kubernetes/client-node";
 import type { Sent } from "../../../kube/client.ts";
 import { annotation, label } from "../../../kube/names.ts";
 import type { UsageChange } from "../../../terms/usage-change.ts";
+import type { ServedHost } from "../../port.ts";
 import { type AppRelease, type Manifests, ownLabels } from "./manifests.ts";
 
 /** What a service's Deployment records in its annotations. Times in ms. */
@@ -14,6 +15,8 @@ export type ReleaseState = {
   healthyAt?: number;
   /** As in `RuntimeStatus`. */
   usage: UsageChange[];
+  /** As `setHosts` set them. */
+  hosts?: ServedHost[];
 };
 
 const VERSION = annotation("version");
@@ -23,23 +26,33 @@ const MANIFESTS = annotation("manifests");
 const APPLIED = annotation("applied-at");
 const HEALTHY = annotation("healthy-since");
 const USAGE = annotation("usage");
+const HOSTS = annotation("hosts");
 
-/** Returns the recorded state of a Deployment; undefined before a release was applied to it. */
+/**
+ * Returns the recorded state of a Deployment; undefined before a release was applied to it. Of a release that is scaled by
+ * its CPU, the number of replicas is that of now.
+ */
 export function readState(deployment: V1Deployment): ReleaseState | undefined {
   const annotations = deployment.metadata?.annotations ?? {};
   const { [RELEASE]: release, [MANIFESTS]: manifests, [APPLIED]: applied, [HEALTHY]: healthy } = annotations;
   if (!release || !manifests) return undefined;
   return {
-    release: JSON.parse(release),
+    release: replicasOfNow(JSON.parse(release), deployment),
     manifests: JSON.parse(manifests),
     appliedAt: Date.parse(applied ?? ""),
     ...(healthy && { healthyAt: Date.parse(healthy) }),
     usage: readUsage(annotations[USAGE]),
+    ...(annotations[HOSTS] && { hosts: JSON.parse(annotations[HOSTS]) }),
   };
 }
 
+function replicasOfNow(release: AppRelease, { spec }: V1Deployment): AppRelease {
+  const decided = release.autoscaling && spec?.replicas;
+  return decided === undefined ? release : { ...release, replicas: decided };
+}
+
 function toAnnotations(recorded: ReleaseState): Record<string, string> {
-  const { release, manifests, appliedAt, healthyAt, usage } = recorded;
+  const { release, manifests, appliedAt, healthyAt, usage, hosts = [] } = recorded;
   return {
     [VERSION]: String(release.version),
     [REVISION]: String(release.revision),
@@ -48,6 +61,7 @@ function toAnnotations(recorded: ReleaseState): Record<string, string> {
     [APPLIED]: new Date(appliedAt).toISOString(),
     ...(healthyAt !== undefined && { [HEALTHY]: new Date(healthyAt).toISOString() }),
     [USAGE]: JSON.stringify(usage.map(({ at, replicas, size }) => [at, replicas, size])),
+    ...(hosts.length > 0 && { [HOSTS]: JSON.stringify(hosts) }),
   };
 }
 
@@ -58,10 +72,13 @@ function toAnnotations(recorded: ReleaseState): Record<string, string> {
 export function withAnnotations(seen: V1Deployment, recorded: ReleaseState): Sent<V1Deployment> {
   const { name = "", namespace, uid, resourceVersion } = seen.metadata ?? {};
   const annotations = toAnnotations(recorded);
-  const labels = ownLabels(recorded.release);
+  const { release, manifests } = recorded;
+  const labels = ownLabels(release);
+  // Without it, the API would set it to 1 where nobody but Berth has set it yet.
+  const scaled = release.autoscaling && { replicas: release.replicas };
   return {
     metadata: { name, namespace, uid, resourceVersion, labels, annotations },
-    spec: recorded.manifests.deployment,
+    spec: { ...manifests.deployment, ...scaled },
   };
 }
 

@@ -1,5 +1,6 @@
 import { Agent, type ClientRequest, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import { isLoopback } from "../../../../kit/network/own-origin.ts";
 
 export type Address = {
   host: string;
@@ -22,21 +23,24 @@ export function forward(
   req: IncomingMessage,
   res: ServerResponse,
   to: Address,
+  behindProxy: boolean,
 ): Promise<Failure | undefined> {
   const bodyless =
     req.headers["content-length"] === undefined && req.headers["transfer-encoding"] === undefined;
-  return attempt(req, res, to, bodyless && ["GET", "HEAD", "OPTIONS"].includes(req.method ?? ""));
+  const repeatable = bodyless && ["GET", "HEAD", "OPTIONS"].includes(req.method ?? "");
+  return attempt(req, res, to, { repeatable, behindProxy });
 }
 
 function attempt(
   req: IncomingMessage,
   res: ServerResponse,
   to: Address,
-  repeatable: boolean,
+  how: { repeatable: boolean; behindProxy: boolean },
 ): Promise<Failure | undefined> {
+  const { repeatable, behindProxy } = how;
   return new Promise((resolve) => {
     // The app may close a kept connection just as it is reused: only requests that can be repeated use one.
-    const headers = forwardedHeaders(req, repeatable ? "keep-alive" : "close");
+    const headers = forwardedHeaders(req, behindProxy, repeatable ? "keep-alive" : "close");
     const agent = repeatable ? AGENT : false;
     const upstream = request({ ...to, method: req.method, path: req.url, headers, agent, setHost: false });
     let connected = false;
@@ -49,7 +53,7 @@ function attempt(
       // An error after the whole response does not matter.
       if (res.headersSent) return void (response?.complete || res.destroy());
       if (res.destroyed) resolve(undefined);
-      else if (repeatable && upstream.reusedSocket && !response) resolve(attempt(req, res, to, repeatable));
+      else if (repeatable && upstream.reusedSocket && !response) resolve(attempt(req, res, to, how));
       else resolve(connected ? "failed" : "refused");
     });
     upstream.on("response", (received) => {
@@ -84,9 +88,16 @@ export function forwardUpgrade(
   socket: Duplex,
   head: Buffer,
   to: Address,
+  behindProxy: boolean,
 ): Promise<void> {
   return new Promise((resolve) => {
-    const headers = [...forwardedHeaders(req), "connection", "upgrade", "upgrade", req.headers.upgrade ?? ""];
+    const headers = [
+      ...forwardedHeaders(req, behindProxy),
+      "connection",
+      "upgrade",
+      "upgrade",
+      req.headers.upgrade ?? "",
+    ];
     const upstream = request({
       ...to,
       method: req.method,
@@ -191,16 +202,29 @@ function endToEnd(raw: string[]): string[] {
   return kept;
 }
 
-/** Returns the client's headers, its Host included; what it claims about proxies is replaced by the truth. */
-function forwardedHeaders(req: IncomingMessage, connection?: "keep-alive" | "close"): string[] {
+/**
+ * Returns the client's headers, its Host included; what it claims about proxies is replaced by the truth. A proxy on
+ * this machine knows the client's address and scheme: it is believed about these two, which it sets itself. Other
+ * headers of their kind it may just pass on.
+ */
+function forwardedHeaders(
+  req: IncomingMessage,
+  behindProxy: boolean,
+  connection?: "keep-alive" | "close",
+): string[] {
   const headers: string[] = [];
   const kept = endToEnd(req.rawHeaders);
   for (let at = 0; at < kept.length; at += 2) {
     if (!FORWARDED.has(kept[at]!.toLowerCase())) headers.push(kept[at]!, kept[at + 1]!);
   }
-  headers.push("x-forwarded-for", req.socket.remoteAddress ?? "127.0.0.1");
-  headers.push("x-forwarded-host", req.headers.host ?? "", "x-forwarded-proto", "http");
-  headers.push("x-forwarded-port", String(req.socket.localPort));
+  const { "x-forwarded-for": client, "x-forwarded-proto": scheme } =
+    behindProxy && isLoopback(req.socket.remoteAddress) ? req.headers : {};
+  const secure = scheme === "https";
+  const { host = "" } = req.headers;
+  const port = scheme ? (/:(\d+)$/.exec(host)?.[1] ?? (secure ? "443" : "80")) : String(req.socket.localPort);
+  headers.push("x-forwarded-for", String(client ?? req.socket.remoteAddress ?? "127.0.0.1"));
+  headers.push("x-forwarded-host", host, "x-forwarded-proto", secure ? "https" : "http");
+  headers.push("x-forwarded-port", port);
   if (req.headers["transfer-encoding"] !== undefined) headers.push("transfer-encoding", "chunked");
   if (connection) headers.push("connection", connection);
   return headers;

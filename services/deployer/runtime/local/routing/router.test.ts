@@ -247,3 +247,49 @@ describe("the router", () => {
     expect(error.code).toBe("ECONNREFUSED");
   });
 });
+
+describe("behind a proxy on this machine", () => {
+  let proxied: Router;
+  beforeEach(async () => {
+    proxied = await startRouter({ port: 0, domain: "apps.example.com", behindProxy: true, log });
+  });
+  afterEach(() => proxied.close());
+
+  async function ask(path: string, headers: Record<string, string>) {
+    const target = { host: "127.0.0.1", port: proxied.port, path, agent: false as const };
+    const [response] = (await once(request({ ...target, headers }).end(), "response")) as [IncomingMessage];
+    return { status: response.statusCode!, body: Buffer.concat(await response.toArray()).toString() };
+  }
+
+  test("apps are at https names without a port, and learn from it who asked, and by which scheme", async () => {
+    const app = await startApp((req, res) => res.end(JSON.stringify(req.headers)));
+    proxied.route("web-production-shop", [app]);
+    expect(proxied.urlOf("web-production-shop")).toBe("https://web-production-shop.apps.example.com");
+    const said = { "x-forwarded-for": "198.51.100.7", "x-forwarded-proto": "https" };
+    const claimed = { "x-forwarded-host": "evil.example", "x-forwarded-port": "1", forwarded: "for=1.1.1.1" };
+    const name = "web-production-shop.apps.example.com";
+    const seen = JSON.parse((await ask("/", { host: name, ...said, ...claimed })).body);
+    expect(seen).toMatchObject({ host: name, ...said, "x-forwarded-host": name, "x-forwarded-port": "443" });
+    expect(seen).not.toHaveProperty("forwarded");
+    // A program of this machine, without a proxy.
+    const plain = JSON.parse((await ask("/", { host: `${host}:${proxied.port}` })).body);
+    const truth = { "x-forwarded-for": "127.0.0.1", "x-forwarded-proto": "http" };
+    expect(plain).toMatchObject({ ...truth, "x-forwarded-port": String(proxied.port) });
+  });
+
+  test("a proxy learns which names are served before it gets certificates, and clients do not", async () => {
+    proxied.route("web-production-shop", [await startApp((_, res) => res.end("the app"))]);
+    proxied.routeHost({ host: "shop.example.org" }, "web-production-shop");
+    const own = { host: `127.0.0.1:${proxied.port}` };
+    const served = async (name: string) => (await ask(`/.berth/served?domain=${name}`, own)).status;
+    for (const name of ["web-production-shop.apps.example.com", "WEB-production-shop.apps.example.com"])
+      expect([name, await served(name)]).toEqual([name, 200]);
+    expect(await served("shop.example.org")).toBe(200);
+    const others = ["other.apps.example.com", "a.web-production-shop.apps.example.com", "apps.example.com"];
+    for (const name of [...others, "evil.example", "", "%00", "*"])
+      expect([name, await served(name)]).toEqual([name, 404]);
+    // The path is the app's own at its address.
+    const app = { host: "web-production-shop.apps.example.com" };
+    expect((await ask("/.berth/served?domain=x", app)).body).toBe("the app");
+  });
+});

@@ -5,7 +5,7 @@ import { endedUnwatched } from "../../../shared/alive-mark.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { UsageChange } from "../../../terms/usage-change.ts";
 import { appendUsage } from "../../../usage/journal.ts";
-import type { Release, RuntimeStatus, Scale } from "../../port.ts";
+import type { Release, RuntimeStatus, Scale, ServedHost } from "../../port.ts";
 import { refuseOlder } from "../../refusals.ts";
 import { outputPath } from "../logs/log-collector.ts";
 import { openLogStore } from "../logs/log-store.ts";
@@ -59,6 +59,8 @@ type ServiceState = {
   /** The host label; empty for a worker. */
   label: string;
   usage: UsageChange[];
+  /** At which it answers besides. */
+  hosts: ServedHost[];
   /** The release applied last. */
   desired: Rollout;
   /** The release that requests reach; `desired` itself once it has taken over. */
@@ -88,7 +90,9 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   const leftoversEnded = swept.catch((error) =>
     log.error({ err: error, serviceId }, "could not end leftover instances"),
   );
-  let state: ServiceState = { label: record.label, usage: record.usage ?? [], ...restoreRollouts(record) };
+  const { label, usage = [], hosts = [] } = record;
+  let state: ServiceState = { label, usage, hosts, ...restoreRollouts(record) };
+  routeHosts();
   if (state.live && state.live !== state.desired) fillUp(state.live);
   fillUp(state.desired);
   if (state.usage.length > 0) countUsage(endedAt);
@@ -124,6 +128,13 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     if (state.label !== "") router.route(state.label, addressesOf(state.live));
   }
 
+  /** Routes the hosts to the service's label; without one, it serves none. */
+  function routeHosts(): void {
+    for (const host of state.hosts)
+      if (state.label === "") router.forgetHost(host.host);
+      else router.routeHost(host, state.label);
+  }
+
   function countUsage(at: number): void {
     const { desired, live, usage } = state;
     const replicas = live && !stopping ? countAvailable(live) : 0;
@@ -138,10 +149,19 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     replaced?: Replica[];
     removed?: true;
   } = {}): ServiceRecord {
-    const { label, usage, desired, live } = state;
+    const { label, usage, hosts, desired, live } = state;
     const others = live === desired ? [] : (live?.replicas ?? []);
     const instances = recordsOf([...desired.replicas, ...replaced, ...others, ...retirement.replicas()]);
-    return { serviceId, label, desired: desired.record, live: live?.record, instances, usage, removed };
+    return {
+      serviceId,
+      label,
+      desired: desired.record,
+      live: live?.record,
+      instances,
+      usage,
+      hosts,
+      removed,
+    };
   }
 
   function msUntilDeadline(): number | undefined {
@@ -151,8 +171,8 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   }
 
   function status(): RuntimeStatus {
-    const { label, usage, desired, live } = state;
-    const { type, replicas, size, rolls } = desired.record.release;
+    const { label, usage, hosts, desired, live } = state;
+    const { type, replicas, size, autoscaling, rolls } = desired.record.release;
     const observation = {
       serviceId,
       url: type === "web" ? router.urlOf(label) : undefined,
@@ -161,7 +181,9 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       live: live && toObservation(live),
     };
     const described = describeStatus(observation, times, Date.now());
-    return { ...described, usage, scale: { replicas, size }, ...(rolls && { rolls }) };
+    const scale = { replicas, size, ...(autoscaling && { autoscaling }) };
+    const more = { ...(rolls && { rolls }), ...(hosts.length > 0 && { hosts }) };
+    return { ...described, usage, scale, ...more };
   }
 
   /** Rolls over to the release, or only scales when the processes can stay. */
@@ -176,7 +198,10 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       state.desired.record.release = release;
       fillUp(state.desired);
     }
-    if (label !== before) router.forget(before);
+    if (label !== before) {
+      router.forget(before);
+      routeHosts();
+    }
     changed();
   }
 
@@ -197,6 +222,16 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   return {
     logs,
     status,
+    /** Returns what is to be measured: its instances, those that are being replaced too, and what was counted here. */
+    measurable() {
+      const { label, desired, live } = state;
+      const { generation, appliedAt, restarts } = desired.record;
+      return {
+        ...{ serviceId, label, instances: toRecord().instances },
+        replicas: countAvailable(live ?? desired),
+        restarts: { source: `restarts ${generation}`, since: appliedAt, restarts },
+      };
+    },
     label: () => state.label,
     names: () => state.desired.record.release.names,
     apply,
@@ -212,9 +247,27 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     scale(version: number, wanted: Scale): void {
       const { record: applied } = state.desired;
       if (applied.release.version !== version || stopping) return;
-      applied.release = { ...applied.release, ...wanted };
+      const { autoscaling: _, ...release } = applied.release;
+      applied.release = { ...release, ...wanted };
       fillUp(state.desired);
       changed();
+    },
+
+    /** Answers at these hosts too, and no longer at those that it was told before. */
+    setHosts(hosts: ServedHost[]): void {
+      if (stopping) return;
+      const before = state;
+      state = { ...before, hosts };
+      try {
+        writer.write(toRecord()); // first, so that a killed process forgets none that was reported as served
+      } catch (error) {
+        state = before;
+        throw error;
+      }
+      const names = new Set(hosts.map(({ host }) => host));
+      for (const { host } of before.hosts) if (!names.has(host)) router.forgetHost(host);
+      routeHosts();
+      reporter.report();
     },
 
     /** Ends every process; `forever` also removes the service's record and logs. */
@@ -224,6 +277,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       reporter.close();
       writer.close();
       router.forget(state.label);
+      for (const { host } of state.hosts) router.forgetHost(host);
       if (first && forever) writer.tryWrite(toRecord({ removed: true }));
       const grace = forever ? times.graceMs : times.stopGraceMs;
       const { desired, live } = state;

@@ -1,10 +1,20 @@
 import type { KubernetesObject, V1Ingress, V1Service } from "@kubernetes/client-node";
 import { hasOwnData } from "../../../../kube/client.ts";
-import { HTTPRoute, type HTTPRouteObject, Ingress, Secret, Service } from "../../../../kube/kinds.ts";
+import {
+  HorizontalPodAutoscaler,
+  HTTPRoute,
+  type HTTPRouteObject,
+  Ingress,
+  Secret,
+  Service,
+} from "../../../../kube/kinds.ts";
 import { label, selector } from "../../../../kube/names.ts";
 import { startWatches, type Watches } from "../../../../kube/watch/watches.ts";
 import type { KubernetesRuntimeOptions } from "../../options.ts";
 import type { Companions } from "./drift.ts";
+
+/** What is read besides what always is. */
+type Wanted = { secrets: boolean; autoscalers: boolean };
 
 const APPS = selector({ [label("kind")]: "app" });
 
@@ -24,6 +34,11 @@ export function createCompanionReader({ kube, log, watch: scope, httpRoute }: Ku
   async function listSecrets(namespace: string): Promise<Set<string>> {
     const secrets = await kube.listMetadata(Secret, { namespace, labels: APPS });
     return new Set(secrets.filter(hasOwnData).map(({ name = "" }) => name));
+  }
+
+  /** By a list: few services have one. */
+  async function listAutoscalers(namespace: string): Promise<Companions["autoscaler"]> {
+    return byName((await kube.list(HorizontalPodAutoscaler, { namespace, labels: APPS })).items);
   }
 
   async function listOthers(namespace: string): Promise<Companions> {
@@ -67,11 +82,15 @@ export function createCompanionReader({ kube, log, watch: scope, httpRoute }: Ku
       };
     },
 
-    /** Returns what a namespace has, without its Secrets unless asked for; undefined while it has not been read. */
-    async read(namespace: string, withSecrets: boolean): Promise<Companions | undefined> {
-      const ownSecrets = withSecrets ? await listSecrets(namespace) : undefined;
+    /**
+     * Returns what a namespace has, without its Secrets and autoscalers unless asked for; undefined while it has not been
+     * read.
+     */
+    async read(namespace: string, { secrets, autoscalers }: Wanted): Promise<Companions | undefined> {
+      const ownSecrets = secrets ? await listSecrets(namespace) : undefined;
+      const autoscaler = autoscalers ? await listAutoscalers(namespace) : undefined;
       const others = watched ? watchedIn(watched, namespace) : await listOthers(namespace);
-      return others && { ...others, ownSecrets };
+      return others && { ...others, ownSecrets, autoscaler };
     },
 
     stop: async () => void (await Promise.all(all().map((one) => one.stop()))),

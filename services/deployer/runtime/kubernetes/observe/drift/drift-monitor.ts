@@ -6,6 +6,7 @@ import type { KubernetesRuntimeOptions } from "../../options.ts";
 import { hasOtherDoors } from "../../release/doors.ts";
 import { readState, serviceIdOf } from "../../release/release-annotations.ts";
 import type { Cache } from "../informer-cache.ts";
+import type { Observation } from "../status/status.ts";
 import { createCompanionReader } from "./companions.ts";
 import { contains, findDrift } from "./drift.ts";
 
@@ -67,9 +68,9 @@ export function createDriftMonitor(
   async function compareIn(namespace: string, withSecrets: boolean, signal: AbortSignal): Promise<void> {
     const services = cache.listIn(namespace);
     if (services.length === 0) return;
-    const seen = await companions.read(namespace, withSecrets);
+    const seen = await companions.read(namespace, wantedFor(services, withSecrets));
     if (!seen) return;
-    const suspects = findDrift(seen, services);
+    const suspects = findDrift(seen, services, options);
     const found = suspects.size > 0 ? await confirm(namespace, suspects, withSecrets, signal) : suspects;
     for (const { recorded } of services) {
       const { serviceId } = recorded.release;
@@ -97,7 +98,11 @@ export function createDriftMonitor(
     const services = cache
       .listIn(namespace)
       .filter(({ recorded }) => suspects.has(recorded.release.serviceId));
-    const seen = await companions.read(namespace, withSecrets);
-    return seen ? findDrift(seen, services) : new Set();
+    const seen = await companions.read(namespace, wantedFor(services, withSecrets));
+    return seen ? findDrift(seen, services, options) : new Set();
   }
+}
+
+function wantedFor(services: Observation[], secrets: boolean) {
+  return { secrets, autoscalers: services.some(({ recorded }) => recorded.manifests.autoscaler) };
 }

@@ -1,7 +1,14 @@
-import type { KubernetesObject, V1Ingress, V1Service } from "@kubernetes/client-node";
+import type {
+  KubernetesObject,
+  V1Ingress,
+  V1Service,
+  V2HorizontalPodAutoscaler,
+} from "@kubernetes/client-node";
 import type { HTTPRouteObject } from "../../../../kube/kinds.ts";
 import type { Doors } from "../../release/doors.ts";
-import { objectName, secretName } from "../../release/manifests.ts";
+import { type HostDoorOptions, hostDoorsOf } from "../../release/hosts.ts";
+import { objectName, secretName, targetOf } from "../../release/manifests.ts";
+import type { ReleaseState } from "../../release/release-annotations.ts";
 import type { Observation } from "../status/status.ts";
 
 /** What a namespace has of its services besides Deployments, by name. */
@@ -9,6 +16,8 @@ export type Companions = {
   service: ReadonlyMap<string, V1Service>;
   ingress: ReadonlyMap<string, V1Ingress>;
   httpRoute: ReadonlyMap<string, HTTPRouteObject>;
+  /** Absent when they were not looked at. */
+  autoscaler?: ReadonlyMap<string, V2HorizontalPodAutoscaler>;
   /** The names of Secrets that nobody else has written; absent when they were not looked at. */
   ownSecrets?: ReadonlySet<string>;
 };
@@ -18,8 +27,9 @@ export type Companions = {
  * is left of another way to reach it; pure. Members that the cluster adds are no drift; lists are compared as they are.
  */
 export function findDrift(
-  { service, ingress, httpRoute, ownSecrets }: Companions,
+  { service, ingress, httpRoute, autoscaler, ownSecrets }: Companions,
   services: Observation[],
+  options: HostDoorOptions,
 ): Set<string> {
   const drifted = new Set<string>();
   for (const { deployment, recorded } of services) {
@@ -29,11 +39,21 @@ export function findDrift(
       contains(deployment.spec, manifests.deployment) &&
       (ownSecrets?.has(secretName(release)) ?? true) &&
       contains(service.get(name)?.spec, manifests.service) &&
+      (!autoscaler || contains(autoscaler.get(name)?.spec, manifests.autoscaler)) &&
       isDoor(ingress.get(name), manifests.ingress) &&
-      isDoor(httpRoute.get(name), manifests.httpRoute);
+      isDoor(httpRoute.get(name), manifests.httpRoute) &&
+      hasHosts(recorded);
     if (!whole) drifted.add(release.serviceId);
   }
   return drifted;
+
+  function hasHosts({ release, hosts = [] }: ReleaseState): boolean {
+    if (hosts.length === 0) return true;
+    return [...hostDoorsOf(targetOf(release), hosts, options)].every(
+      ([name, doors]) =>
+        isDoor(ingress.get(name), doors.ingress) && isDoor(httpRoute.get(name), doors.httpRoute),
+    );
+  }
 }
 
 /** Returns whether an object is as it was applied, or is not there where none was. */

@@ -45,6 +45,7 @@ export function createStatusReader(
     return {
       ...status,
       ...(sentences && { message: sentences }),
+      ...(seen.recorded.hosts && { hosts: seen.recorded.hosts }),
       ...(hasDrifted(status.serviceId) && { drifted: true }),
     };
   }

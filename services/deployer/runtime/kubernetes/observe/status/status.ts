@@ -88,7 +88,7 @@ export function healthyAt(seen: Observation, now: number): number | undefined {
 /** Returns the status that users see, without the output of a crashed replica; pure. */
 export function describeStatus(seen: Observation, now: number, url?: string): RuntimeStatus & Judgement {
   const { release, usage } = seen.recorded;
-  const { serviceId, version, revision, replicas, size, rolls } = release;
+  const { serviceId, version, revision, replicas, size, autoscaling, rolls } = release;
   const { applied, older } = replicasOf(seen);
   const healthy = healthyAt(seen, now);
   const serving = servingOf(seen, now);
@@ -104,7 +104,7 @@ export function describeStatus(seen: Observation, now: number, url?: string): Ru
     ...(serving && { serving: { version: serving.version, revision: serving.revision } }),
     ...(url && { url }),
     usage,
-    scale: { replicas, size },
+    scale: { replicas, size, ...(autoscaling && { autoscaling }) },
     ...(rolls && { rolls }),
     ...judge(seen, { applied, older }, healthy, now),
   };

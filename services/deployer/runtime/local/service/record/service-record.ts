@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { ProcessRef } from "../../../../shared/process-tree.ts";
 import { replaceFile } from "../../../../shared/replace-file.ts";
 import type { UsageChange } from "../../../../terms/usage-change.ts";
-import type { Release } from "../../../port.ts";
+import type { Release, ServedHost } from "../../../port.ts";
 import type { Sealer } from "./state-seal.ts";
 
 /** One process of a release. */
@@ -37,6 +37,7 @@ export type ServiceRecord = {
   live?: GenerationRecord;
   instances: InstanceRecord[];
   usage?: UsageChange[];
+  hosts?: ServedHost[];
   /** Its removal has begun and must be completed. */
   removed?: true;
 };

@@ -1,0 +1,219 @@
+import { useMutation } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import type { Deployment, ServiceAddress, ServiceState } from "../../../typescript/src/index.ts";
+import { Alert } from "../../design/form.tsx";
+import { lasting, short } from "../../design/format.ts";
+import { Rows } from "../../design/rows.tsx";
+import { Ago, Empty, Failure, Loading, Status } from "../../design/state.tsx";
+import { useServiceState } from "../../live/environment.tsx";
+import { queries } from "../../live/queries.ts";
+import { useMayEdit, useServiceAddress } from "../../session/address.ts";
+import { berth } from "../../session/api.ts";
+import { texts } from "../../texts.ts";
+import { DeployDialog, RollbackDialog } from "./deploy-dialog.tsx";
+import { useHistory } from "./history.ts";
+import { stageOf, tookMs } from "./stage.ts";
+
+const SERVICE = "/accounts/$accountId/projects/$projectId/environments/$environmentId/services/$service";
+
+/** The deployments of a service, the newest first; the environment's stream says when there is news of them. */
+export function Deployments() {
+  const at = useServiceAddress();
+  const state = useServiceState(at.service);
+  if (!state) return null;
+  if (state.type === "postgres" || state.type === "redis")
+    return <p className="hint">{texts.service.addon}</p>;
+  return <DeploymentList at={at} state={state} />;
+}
+
+function DeploymentList({ at, state }: { at: ServiceAddress; state: ServiceState }) {
+  const [rollback, setRollback] = useState<number>();
+  const { history, older } = useHistory(at, state.id);
+  const { release, deployment, status } = state;
+  const news = JSON.stringify([release?.version, deployment, status]);
+  useEffect(() => {
+    if (news) void queries.invalidateQueries({ queryKey: ["deployments", state.id] });
+  }, [news, state.id]);
+  if (history.isPending) return <Loading />;
+  if (!history.data) return <Failure error={history.error} retry={() => void history.refetch()} />;
+  const { deployments, next } = history.data;
+  const { version, state: title, source, began, took, actions } = texts.service;
+  return (
+    <>
+      <Actions at={at} state={state} />
+      {deployments.length === 0 && (
+        <Empty title={texts.service.noDeployments}>
+          <p>{texts.service.noDeploymentsHint}</p>
+          <p className="hint">
+            {texts.home.cli} <code>berth up</code>
+          </p>
+        </Empty>
+      )}
+      {deployments.length > 0 && (
+        <div className="table">
+          <table>
+            <caption className="unseen">{texts.service.tabs.deployments}</caption>
+            <thead>
+              <tr>
+                {[version, title, source, began, took, actions].map((name) => (
+                  <th key={name} scope="col">
+                    {name}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <Rows
+              items={deployments}
+              keyOf={({ id }) => id}
+              rowHeight={52}
+              columns={6}
+              row={(one) => <Cells at={at} deployment={one} state={state} onRollback={setRollback} />}
+            />
+          </table>
+        </div>
+      )}
+      {next !== undefined && (
+        <button
+          type="button"
+          aria-disabled={older.isPending}
+          onClick={() => older.isPending || older.mutate(next)}
+        >
+          {texts.service.older}
+        </button>
+      )}
+      <Alert error={older.error} />
+      {rollback !== undefined && (
+        <RollbackDialog at={at} version={rollback} onClose={() => setRollback(undefined)} />
+      )}
+    </>
+  );
+}
+
+function Actions({ at, state }: { at: ServiceAddress; state: ServiceState }) {
+  const { deploy } = useSearch({ strict: false }) as { deploy?: boolean };
+  const mayEdit = useMayEdit();
+  const navigate = useNavigate();
+  const restart = useMutation({ mutationFn: () => berth.services.restart(at) });
+  if (!mayEdit) return null;
+  const open = (isOpen: boolean) =>
+    void navigate({ to: SERVICE, params: at, search: isOpen ? { deploy: true } : {} });
+  return (
+    <>
+      <p className="actions">
+        <button type="button" className="main" onClick={() => open(true)}>
+          {texts.service.deploy}
+        </button>
+        {state.release && (
+          <button
+            type="button"
+            aria-disabled={restart.isPending}
+            onClick={() => restart.isPending || restart.mutate()}
+          >
+            {texts.service.restart}
+          </button>
+        )}
+      </p>
+      <Alert error={restart.error} />
+      {restart.isSuccess && <p role="status">{texts.service.restarted}</p>}
+      {deploy && <DeployDialog at={at} onClose={() => open(false)} />}
+    </>
+  );
+}
+
+type CellsProps = {
+  at: ServiceAddress;
+  deployment: Deployment;
+  state: ServiceState;
+  onRollback: (version: number) => void;
+};
+
+function Cells({ at, deployment, state, onRollback }: CellsProps) {
+  const mayEdit = useMayEdit();
+  const { version, errors, warnings, createdAt } = deployment;
+  const { status, step } = stageOf(deployment, state);
+  const isUnderWay = ["queued", "building", "built"].includes(status);
+  const params = { ...at, version: String(version) };
+  return (
+    <>
+      <th scope="row" className="number">
+        <Link to={`${SERVICE}/deployments/$version`} params={params}>
+          v{version}
+        </Link>
+      </th>
+      <td>
+        <Status status={status} />
+        {step && <span className="hint"> {step}</span>}
+        {[...errors, ...warnings].slice(0, 2).map((notice) => (
+          <span key={notice.code + notice.at} className={errors.includes(notice) ? "hint bad" : "hint"}>
+            {" "}
+            {notice.message}
+          </span>
+        ))}
+      </td>
+      <td>
+        <Source deployment={deployment} />
+      </td>
+      <td>
+        <Ago time={createdAt} />
+      </td>
+      <td className="number">
+        <Took deployment={deployment} isUnderWay={isUnderWay} />
+      </td>
+      <td>
+        <Link to={`${SERVICE}/deployments/$version`} params={params}>
+          {deployment.buildId ? texts.service.log : texts.service.details}
+          <span className="unseen"> v{version}</span>
+        </Link>{" "}
+        {mayEdit && isUnderWay && <Cancel at={at} version={version} />}
+        {mayEdit && status === "replaced" && (
+          <button type="button" className="quiet" onClick={() => onRollback(version)}>
+            {texts.service.rollback}
+            <span className="unseen"> v{version}</span>
+          </button>
+        )}
+      </td>
+    </>
+  );
+}
+
+function Cancel({ at, version }: { at: ServiceAddress; version: number }) {
+  const cancel = useMutation({ mutationFn: () => berth.deployments.cancel(at, version) });
+  return (
+    <>
+      <button
+        type="button"
+        className="quiet"
+        aria-disabled={cancel.isPending}
+        onClick={() => cancel.isPending || cancel.mutate()}
+      >
+        {texts.service.cancel}
+        <span className="unseen"> v{version}</span>
+      </button>
+      <Alert error={cancel.error} />
+    </>
+  );
+}
+
+export function Source({ deployment }: { deployment: Deployment }) {
+  const { branch, commit, archiveRef, image, builtVersion } = deployment;
+  if (branch !== undefined)
+    return (
+      <>
+        {branch} {commit && <code title={commit}>{short(commit)}</code>}
+      </>
+    );
+  if (archiveRef !== undefined) return texts.service.archive;
+  if (builtVersion !== undefined && builtVersion !== deployment.version) return `v${builtVersion}`;
+  return <code>{image?.split("@")[0]}</code>;
+}
+
+function Took({ deployment, isUnderWay }: { deployment: Deployment; isUnderWay: boolean }) {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (!isUnderWay) return;
+    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    return () => clearInterval(timer);
+  }, [isUnderWay]);
+  return lasting(tookMs(deployment, isUnderWay, now));
+}

@@ -1,0 +1,195 @@
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import type {
+  Service,
+  ServiceAddress,
+  ServiceConfig,
+  UpdateServiceRequest,
+} from "../../../typescript/src/index.ts";
+import { Field, Form, Input } from "../../design/form.tsx";
+import { Failure, Loading } from "../../design/state.tsx";
+import { useServiceState } from "../../live/environment.tsx";
+import { queries } from "../../live/queries.ts";
+import { useMayEdit, useServiceAddress } from "../../session/address.ts";
+import { berth } from "../../session/api.ts";
+import { texts } from "../../texts.ts";
+import { ScheduleInputs } from "../environment/schedule-inputs.tsx";
+
+/** How many and how large, what runs, and the end of it. */
+export function Settings() {
+  const at = useServiceAddress();
+  const mayEdit = useMayEdit();
+  const key = ["service", at.environmentId, at.service];
+  const service = useQuery({ queryKey: key, queryFn: () => berth.services.get(at) });
+  if (service.isPending) return <Loading />;
+  if (!service.data) return <Failure error={service.error} retry={() => void service.refetch()} />;
+  const isApp = service.data.type !== "postgres" && service.data.type !== "redis";
+  return (
+    <fieldset className="plain" disabled={!mayEdit}>
+      {isApp && <Scale at={at} service={service.data} />}
+      {isApp && <SourceAndStart at={at} service={service.data} />}
+      {mayEdit && <Delete at={at} service={service.data} />}
+    </fieldset>
+  );
+}
+
+function useUpdate(at: ServiceAddress) {
+  return useMutation({
+    mutationFn: (change: UpdateServiceRequest) => berth.services.update(at, change),
+    onSuccess: (service) => queries.setQueryData(["service", at.environmentId, at.service], service),
+  });
+}
+
+function Saved({ update }: { update: { isSuccess: boolean; data?: Service | undefined } }) {
+  if (!update.isSuccess) return null;
+  const { saved, savedForDeploy } = texts.settings;
+  return <p role="status">{update.data?.pendingChanges ? savedForDeploy : saved}</p>;
+}
+
+function Scale({ at, service: { config, type } }: { at: ServiceAddress; service: Service }) {
+  const update = useUpdate(at);
+  const submit = (fields: FormData) =>
+    update.mutate({
+      config: {
+        ...(fields.has("replicas") && { replicas: Number(fields.get("replicas")) }),
+        size: String(fields.get("size")) as NonNullable<ServiceConfig["size"]>,
+      },
+    });
+  return (
+    <section>
+      <h2>{texts.settings.scale}</h2>
+      <Form onSubmit={submit} error={update.error} isBusy={update.isPending} submit={texts.save}>
+        {config.autoscaling && <p className="hint">{texts.settings.autoscaled}</p>}
+        {!config.autoscaling && type !== "cron" && (
+          <Input
+            label={texts.settings.replicas}
+            name="replicas"
+            type="number"
+            min={0}
+            required
+            defaultValue={config.replicas ?? 1}
+          />
+        )}
+        <Field label={texts.settings.size}>
+          {(id) => (
+            <select id={id} name="size" defaultValue={config.size ?? "nano"}>
+              {Object.entries(texts.settings.sizes).map(([value, label]) => (
+                <option key={value} value={value}>
+                  {label}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <Saved update={update} />
+      </Form>
+    </section>
+  );
+}
+
+function SourceAndStart({ at, service }: { at: ServiceAddress; service: Service }) {
+  const update = useUpdate(at);
+  const { source, config, type } = service;
+  const submit = (fields: FormData) => {
+    const text = (name: string) => String(fields.get(name) ?? "").trim();
+    const [image, repository, branch] = [text("image"), text("repository"), text("branch")];
+    const git = source.git && { ...source.git, repository, branch };
+    update.mutate({
+      source: git ? { git } : { ...(image !== "" && { image }) },
+      config: {
+        command: text("command"),
+        ...(type === "web" && { healthCheckPath: text("healthCheckPath") }),
+        ...(text("port") !== "" && { port: Number(text("port")) }),
+        ...(type === "cron" && { schedule: text("schedule"), timeZone: text("timeZone") }),
+      },
+    });
+  };
+  return (
+    <section>
+      <h2>{texts.settings.source}</h2>
+      <Form onSubmit={submit} error={update.error} isBusy={update.isPending} submit={texts.save}>
+        {source.git ? (
+          <>
+            <Input
+              label={texts.environment.repository}
+              name="repository"
+              required
+              defaultValue={source.git.repository}
+            />
+            <Input label={texts.environment.branch} name="branch" required defaultValue={source.git.branch} />
+          </>
+        ) : (
+          <Input
+            label={texts.environment.image}
+            hint={texts.environment.imageHint}
+            name="image"
+            defaultValue={source.image}
+          />
+        )}
+        <Input label={texts.settings.command} name="command" defaultValue={config.command} />
+        {type === "cron" && <ScheduleInputs schedule={config.schedule} timeZone={config.timeZone} />}
+        {type === "web" && (
+          <>
+            <Input
+              label={texts.settings.port}
+              name="port"
+              type="number"
+              min={1}
+              max={65_535}
+              defaultValue={config.port ?? 8080}
+            />
+            <Input
+              label={texts.settings.health}
+              name="healthCheckPath"
+              defaultValue={config.healthCheckPath}
+            />
+          </>
+        )}
+        <Saved update={update} />
+      </Form>
+    </section>
+  );
+}
+
+function Delete({ at, service: { name } }: { at: ServiceAddress; service: Service }) {
+  const navigate = useNavigate();
+  const [typed, setTyped] = useState("");
+  const state = useServiceState(at.service);
+  const isLive = (state?.replicas.available ?? 0) > 0 || state?.release !== undefined;
+  const { accountId, projectId, environmentId } = at;
+  const remove = useMutation({
+    mutationFn: () => berth.services.delete(at, { confirmImpact: true }),
+    onSuccess: () =>
+      navigate({
+        to: "/accounts/$accountId/projects/$projectId/environments/$environmentId",
+        params: { accountId, projectId, environmentId },
+      }),
+  });
+  return (
+    <section>
+      <h2>{texts.settings.deleteTitle}</h2>
+      <p>{texts.settings.deleteHint}</p>
+      {isLive && <p className="note">{texts.settings.impact}</p>}
+      {(state?.type === "postgres" || state?.type === "redis") && (
+        <p className="note">{texts.settings.variables}</p>
+      )}
+      <Form
+        onSubmit={() => typed === name && remove.mutate()}
+        error={remove.error}
+        isBusy={remove.isPending}
+        submit={texts.settings.deleteButton(name)}
+        dangerous
+      >
+        <Input
+          label={texts.settings.typeName(name)}
+          required
+          // The whole name, whose characters mean nothing in a pattern.
+          pattern={name}
+          value={typed}
+          onChange={({ target }) => setTyped(target.value)}
+        />
+      </Form>
+    </section>
+  );
+}

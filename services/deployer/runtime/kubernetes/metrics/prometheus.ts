@@ -1,0 +1,115 @@
+import { namespaceOf } from "../../../kube/names.ts";
+import type { Points } from "../../../terms/measurement.ts";
+import type { SeriesQuery } from "../../port.ts";
+import { objectName } from "../release/manifests.ts";
+
+type Matrix = { metric: Record<string, string>; values: [number, string][] }[];
+
+const TIMEOUT_MS = 5_000;
+const MAX_ANSWER = 4 * 1024 * 1024;
+/** A rate needs two samples: most installations scrape every 15 to 60 s. */
+const SCRAPED_S = 60;
+const QUANTILES = { latency_p50: 0.5, latency_p95: 0.95, latency_p99: 0.99 };
+
+/**
+ * Reads the requests that ingress-nginx counted for a service, and the traffic of its pods that cAdvisor counted, from the
+ * operator's Prometheus (docs/metrics.md#prometheus).
+ */
+export function createPrometheus({ url, namespacePrefix }: { url: string; namespacePrefix: string }) {
+  /** Returns the steps of a query; what it says of the end of a step is a point at its beginning. */
+  async function ask(query: string, { from, to, stepMs }: SeriesQuery): Promise<Matrix> {
+    const end = Math.floor(to / stepMs) * stepMs;
+    if (end <= from) return [];
+    const body = new URLSearchParams({
+      query,
+      start: String((from + stepMs) / 1_000),
+      end: String(end / 1_000),
+      step: String(stepMs / 1_000),
+    });
+    const target = `${url.replace(/\/$/, "")}/api/v1/query_range`;
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const response = await fetch(target, { method: "POST", body, signal, redirect: "error" });
+    const text = await readAtMost(response, MAX_ANSWER);
+    if (!response.ok) throw new Error(`Prometheus answered ${response.status}: ${text.slice(0, 200)}`);
+    const { status, data } = JSON.parse(text) as { status?: string; data?: { result?: Matrix } };
+    if (status !== "success" || !Array.isArray(data?.result))
+      throw new Error("Prometheus did not answer as its API says");
+    return data.result;
+  }
+
+  return async function readSeries(wanted: SeriesQuery): Promise<Record<string, Points>> {
+    const { stepMs, type } = wanted;
+    const queries = queriesOf(wanted, namespaceOf(namespacePrefix, wanted.environmentId));
+    const names = Object.keys(queries).filter((name) => type === "web" || name.startsWith("network_"));
+    const found = await Promise.all(names.map((name) => ask(queries[name]!, wanted)));
+    const series: Record<string, Points> = {};
+    for (const [at, name] of names.entries()) {
+      const matrix = found[at]!;
+      if (name === "requests") Object.assign(series, requestsOf(matrix, stepMs));
+      else series[name] = toPoints(matrix[0]?.values ?? [], stepMs, name in QUANTILES ? 1_000 : 1);
+    }
+    return series;
+  };
+}
+
+/** Returns the query of each series; `requests` are those of all statuses, by status. */
+export function queriesOf(wanted: SeriesQuery, namespace: string): Record<string, string> {
+  const name = objectName(wanted);
+  const step = wanted.stepMs / 1_000;
+  const window = `[${step + SCRAPED_S}s]`;
+  // Prometheus renames the label of a metric that its own scraping has too.
+  const ofIngress = (metric: string) =>
+    ["namespace", "exported_namespace"]
+      .map((own) => `rate(${metric}{${own}="${namespace}",ingress="${name}"}${window})`)
+      .join(" or ");
+  const ofPods = (metric: string) =>
+    `sum(rate(${metric}{namespace="${namespace}",pod=~"${name}-[a-z0-9]+-[a-z0-9]{5}"}${window})) * ${step}`;
+  const buckets = `sum by (le) (${ofIngress("nginx_ingress_controller_request_duration_seconds_bucket")})`;
+  const quantiles = Object.entries(QUANTILES).map(([series, share]) => [
+    series,
+    `histogram_quantile(${share}, ${buckets})`,
+  ]);
+  return {
+    network_in: ofPods("container_network_receive_bytes_total"),
+    network_out: ofPods("container_network_transmit_bytes_total"),
+    requests: `sum by (status) (${ofIngress("nginx_ingress_controller_requests")}) * ${step}`,
+    ...Object.fromEntries(quantiles),
+  };
+}
+
+/** Returns the series of requests from those of each status code. */
+function requestsOf(matrix: Matrix, stepMs: number): Record<string, Points> {
+  const sums: Record<string, Map<number, number>> = {};
+  for (const { metric, values } of matrix) {
+    const [digit] = metric.status ?? "";
+    const of = ["requests", ...(digit && "2345".includes(digit) ? [`status_${digit}xx`] : [])];
+    for (const { at, value } of toPoints(values, stepMs))
+      for (const name of of) {
+        sums[name] ??= new Map();
+        sums[name].set(at, (sums[name].get(at) ?? 0) + value);
+      }
+  }
+  return Object.fromEntries(
+    Object.entries(sums).map(([name, points]) => [
+      name,
+      [...points].map(([at, value]) => ({ at, value: Math.round(value) })).sort((a, b) => a.at - b.at),
+    ]),
+  );
+}
+
+function toPoints(values: [number, string][], stepMs: number, factor = 1): Points {
+  return values
+    .map(([seconds, value]) => ({ at: Math.round(seconds * 1_000) - stepMs, value: Number(value) * factor }))
+    .filter(({ value }) => Number.isFinite(value));
+}
+
+async function readAtMost(response: Response, most: number): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of response.body ?? []) {
+    length += part.length;
+    if (length > most) throw new Error("the answer of Prometheus is too large");
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString();
+}
