@@ -27,6 +27,7 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     pool: "forks",
+    runner: "test/cluster/setup/until.ts",
     // All share one platform, and it the machine.
     fileParallelism: false,
     sequence: { sequencer: InOrder },
