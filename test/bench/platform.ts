@@ -30,6 +30,12 @@ export async function startPlatform(): Promise<Platform> {
     stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, RATE_LIMITS: "off" },
   });
+  const end = async () => {
+    child.kill("SIGTERM");
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+    await rm(dir, { recursive: true, force: true });
+  };
+  endAllOnSignal(end);
   const local = await untilReady(child, dir);
   const readyMs = performance.now() - started;
   const http = new Pool(local.origin);
@@ -52,11 +58,32 @@ export async function startPlatform(): Promise<Platform> {
     },
     stop: async () => {
       await http.close();
-      child.kill("SIGTERM");
-      if (child.exitCode === null) await once(child, "exit");
-      await rm(dir, { recursive: true, force: true });
+      await end();
     },
   };
+}
+
+/** A run that is ended leaves nothing behind: neither its platform nor a process of the row that it was at. */
+function endAllOnSignal(end: () => Promise<void>): void {
+  for (const [signal, code] of [
+    ["SIGINT", 130],
+    ["SIGTERM", 143],
+  ] as const) {
+    process.once(signal, async () => {
+      // What the row was waiting for fails from here on, which would end this process before the platform.
+      process.on("uncaughtException", () => {});
+      await end();
+      const others = (await familyOf(process.pid)).filter((pid) => pid !== process.pid);
+      for (const pid of others) {
+        try {
+          process.kill(pid, "SIGKILL");
+        } catch {
+          // It has ended by itself.
+        }
+      }
+      process.exit(code);
+    });
+  }
 }
 
 /** Creates a project of this name, made unique, and an environment in it; returns their paths. */
