@@ -64,6 +64,18 @@ const logs = createRoute({
   component: lazyRouteComponent(() => import("./screens/logs/logs.tsx"), "Logs"),
 });
 
+const runs = createRoute({
+  getParentRoute: () => service,
+  path: "/runs",
+  component: lazyRouteComponent(() => import("./screens/service/runs.tsx"), "Runs"),
+});
+
+const run = createRoute({
+  getParentRoute: () => service,
+  path: "/runs/$runId",
+  component: lazyRouteComponent(() => import("./screens/service/run.tsx"), "RunScreen"),
+});
+
 const variables = createRoute({
   getParentRoute: () => service,
   path: "/variables",
@@ -85,7 +97,7 @@ export const router = createRouter({
     tokens,
     environment.addChildren([
       services,
-      service.addChildren([deployments, deployment, logs, variables, settings]),
+      service.addChildren([deployments, deployment, logs, runs, run, variables, settings]),
     ]),
   ]),
   defaultPreload: "intent",

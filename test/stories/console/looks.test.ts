@@ -71,6 +71,11 @@ inChromium("the looks of the console", (stage) => {
       await close();
       await go(screen(`${S("web")}/deployments/1`), "All deployments");
       await go(screen(`${S("web")}/logs`), "No lines yet");
+      await go(screen(`${S("web")}/runs`), "No runs yet");
+      await press("Run a command");
+      await page.getByRole("textbox", { name: "Command" }).waitFor();
+      await check("new-run");
+      await close();
       await go(screen(`${S("web")}/variables`), "GREETING");
       await press("New variable");
       await check("new-variable");

@@ -106,6 +106,62 @@ inChromium("the console: a service", (stage) => {
     await page.context().close();
   });
 
+  test("a command is run beside a service: its output, its exit code and its end are seen; one is canceled", async () => {
+    const { world } = stage;
+    server.create("ledger", exampleFiles("node"));
+    const { E, S } = await world.environment();
+    const git = { repository: server.url("ledger"), branch: "main" };
+    await serviceOf(world, E, "web", { source: { git } });
+    const { page, complaints } = await openConsole(stage, screen(`${S("web")}/runs`));
+    await page.getByRole("heading", { name: "No runs yet" }).waitFor();
+    const begin = async (command: string) => {
+      await page.getByRole("button", { name: "Run a command" }).click();
+      await page.getByRole("textbox", { name: "Command" }).fill(command);
+      await page.getByRole("dialog").getByRole("button", { name: "Run" }).click();
+    };
+    await begin("true");
+    await page
+      .getByRole("alert")
+      .getByText(/not|no /)
+      .waitFor();
+    await page.keyboard.press("Escape");
+    complaints.length = 0;
+
+    await world.must("POST", `${S("web")}/deploy`, {});
+    await settled(world, S("web"), 1);
+    await begin("echo '<b>sown</b>'; exit 3");
+    const output = page.getByRole("region", { name: "Output" });
+    await output.getByText("<b>sown</b>", { exact: true }).waitFor();
+    await page.getByText("failed", { exact: true }).waitFor();
+    await page.getByText("exit code 3").first().waitFor();
+    await page.getByRole("link", { name: "All runs" }).click();
+
+    await begin("sleep 600");
+    // It writes nothing, and yet is seen to run.
+    await page.getByText("running", { exact: true }).nth(1).waitFor();
+    await page.getByRole("button", { name: "Cancel sleep 600" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+    await page.getByText("canceled", { exact: true }).waitFor();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.getByRole("link", { name: "All runs" }).click();
+    const rows = page.getByRole("row");
+    await rows.filter({ hasText: "sleep 600" }).getByText("canceled").waitFor();
+    await rows.filter({ hasText: "sown" }).getByText("exit code 3").waitFor();
+    expect(complaints).toEqual([]);
+    await page.context().close();
+
+    const reader = await openConsole(stage, screen(`${S("web")}/runs`), {
+      user: await world.member("reader"),
+    });
+    await reader.page.getByRole("link", { name: "sleep 600" }).click();
+    await reader.page.getByText("canceled", { exact: true }).waitFor();
+    await reader.page.getByRole("link", { name: "All runs" }).click();
+    await reader.page.getByRole("row").filter({ hasText: "sown" }).waitFor();
+    expect(await reader.page.getByRole("button", { name: "Run a command" }).count()).toBe(0);
+    expect(reader.complaints).toEqual([]);
+    await reader.page.context().close();
+  });
+
   test("why a deployment failed is said in the words of the API", async () => {
     const { world } = stage;
     const { E, S } = await world.environment();

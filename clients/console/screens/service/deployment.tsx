@@ -1,16 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
-import type { Deployment, Notice, ServiceAddress } from "../../../typescript/src/index.ts";
-import { type Line, Lines, plain } from "../../design/lines.tsx";
-import { Ago, Failure, LiveMark, Loading, Status } from "../../design/state.tsx";
+import { useEffect } from "react";
+import type { Notice } from "../../../typescript/src/index.ts";
+import { Ago, Failure, Loading, Status } from "../../design/state.tsx";
 import { useServiceState } from "../../live/environment.tsx";
-import { useFollow } from "../../live/follow.ts";
 import { queries } from "../../live/queries.ts";
 import { useServiceAddress } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
 import { Source } from "./deployments.tsx";
+import { Output } from "./output.tsx";
 import { stageOf } from "./stage.ts";
 
 const SERVICE = "/accounts/$accountId/projects/$projectId/environments/$environmentId/services/$service";
@@ -46,7 +45,14 @@ export function DeploymentScreen() {
       <Notices title={texts.service.errors} notices={errors} />
       <Notices title={texts.service.warnings} notices={warnings} />
       {buildId ? (
-        <BuildLog key={version} at={at} deployment={deployment.data} />
+        <Output
+          key={version}
+          id={`build ${at.environmentId} ${at.service} ${version}`}
+          open={(options) => berth.deployments.followBuildLogs(at, version, options)}
+          title={texts.service.buildLog(version)}
+          name={`${at.service}-v${version}-build`}
+          empty={texts.service.emptyLog}
+        />
       ) : (
         <p className="hint">
           {builtVersion === undefined ? (
@@ -74,45 +80,6 @@ function Notices({ title, notices }: { title: string; notices: Notice[] }) {
           </li>
         ))}
       </ul>
-    </section>
-  );
-}
-
-function BuildLog({ at, deployment: { version } }: { at: ServiceAddress; deployment: Deployment }) {
-  const [lines, setLines] = useState<Line[]>([]);
-  const [isTruncated, setIsTruncated] = useState(false);
-  const next = useRef(0);
-  const liveness = useFollow(
-    `build ${at.environmentId} ${at.service} ${version}`,
-    (options) => {
-      next.current = 0;
-      return berth.deployments.followBuildLogs(at, version, options);
-    },
-    (event) => {
-      if (event.event === "restart") setLines([]);
-      if (event.event !== "piece") return;
-      const { logs, truncated } = event.data as { logs: string; truncated: boolean };
-      const isFirst = next.current === 0;
-      const fresh = logs
-        .replace(/\n$/, "")
-        .split("\n")
-        .map((text) => ({ id: next.current++, text: plain(text) }));
-      if (truncated) setIsTruncated(true);
-      setLines((before) => (isFirst ? fresh : [...before, ...fresh]));
-    },
-  );
-  return (
-    <section>
-      <h3>
-        {texts.service.buildLog(version)} <LiveMark liveness={liveness} />
-      </h3>
-      {isTruncated && <p className="hint">{texts.logs.truncated}</p>}
-      <Lines
-        lines={lines}
-        label={texts.service.buildLog(version)}
-        name={`${at.service}-v${version}-build`}
-        empty={texts.service.emptyLog}
-      />
     </section>
   );
 }

@@ -42,6 +42,9 @@ export function ServiceLayout() {
                 {texts.service.tabs.logs}
               </Link>
             )}
+            <Link to={`${SERVICE}/runs`} params={at}>
+              {texts.service.tabs.runs}
+            </Link>
             <Link to={`${SERVICE}/variables`} params={at}>
               {texts.service.tabs.variables}
             </Link>

@@ -1,0 +1,149 @@
+import { useInfiniteQuery, useMutation } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import type { Run, ServiceAddress } from "../../../typescript/src/index.ts";
+import { Dialog } from "../../design/dialog.tsx";
+import { Alert, Field, Form } from "../../design/form.tsx";
+import { lasting } from "../../design/format.ts";
+import { Rows } from "../../design/rows.tsx";
+import { Ago, Empty, Failure, Loading, Status } from "../../design/state.tsx";
+import { useServiceState } from "../../live/environment.tsx";
+import { queries } from "../../live/queries.ts";
+import { useMayEdit, useServiceAddress } from "../../session/address.ts";
+import { berth } from "../../session/api.ts";
+import { texts } from "../../texts.ts";
+
+const RUN =
+  "/accounts/$accountId/projects/$projectId/environments/$environmentId/services/$service/runs/$runId";
+
+/** The runs of a service, the newest first, as they were when they were read: no stream says when there is news. */
+export function Runs() {
+  const at = useServiceAddress();
+  const mayEdit = useMayEdit();
+  const [isCreating, setIsCreating] = useState(false);
+  const state = useServiceState(at.service);
+  const runs = useInfiniteQuery({
+    queryKey: ["runs", at.environmentId, at.service],
+    queryFn: ({ pageParam }) => berth.runs.list(at, { limit: 50 }).page(pageParam),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ page }) => (page.hasMore ? page.nextCursor : undefined),
+    staleTime: 0,
+  });
+  if (runs.isPending) return <Loading />;
+  if (!runs.data) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
+  const all = runs.data.pages.flatMap(({ data }) => data);
+  const { state: title, began, took } = texts.service;
+  return (
+    <>
+      {mayEdit && (
+        <p className="actions">
+          <button type="button" className="main" onClick={() => setIsCreating(true)}>
+            {texts.runs.create}
+          </button>
+        </p>
+      )}
+      {all.length === 0 && (
+        <Empty title={texts.runs.empty}>
+          <p>{texts.runs.emptyHint}</p>
+          <p className="hint">
+            {texts.home.cli} <code>berth jobs run</code>
+          </p>
+        </Empty>
+      )}
+      {all.length > 0 && (
+        <div className="table">
+          <table>
+            <caption className="unseen">{texts.service.tabs.runs}</caption>
+            <thead>
+              <tr>
+                {[texts.runs.command, title, texts.runs.result, began, took].map((name) => (
+                  <th key={name} scope="col">
+                    {name}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <Rows
+              items={all}
+              keyOf={({ id }) => id}
+              rowHeight={52}
+              columns={5}
+              row={(run) => <Cells at={at} run={run} />}
+            />
+          </table>
+        </div>
+      )}
+      {runs.hasNextPage && (
+        <button
+          type="button"
+          aria-disabled={runs.isFetching}
+          onClick={() => runs.isFetching || void runs.fetchNextPage()}
+        >
+          {texts.runs.older}
+        </button>
+      )}
+      <Alert error={runs.error} />
+      {isCreating && <NewRun at={at} isCron={state?.type === "cron"} onClose={() => setIsCreating(false)} />}
+    </>
+  );
+}
+
+function Cells({ at, run }: { at: ServiceAddress; run: Run }) {
+  const { id, command, status, exitCode, trigger, createdAt, startedAt, finishedAt } = run;
+  return (
+    <>
+      <th scope="row">
+        <Link to={RUN} params={{ ...at, runId: id }}>
+          <code>{command ?? texts.runs.startCommand}</code>
+        </Link>
+        {trigger === "schedule" && <span className="hint"> {texts.runs.scheduled}</span>}
+      </th>
+      <td>
+        <Status status={status} />
+      </td>
+      <td>{exitCode !== undefined && texts.runs.exitCode(exitCode)}</td>
+      <td>
+        <Ago time={startedAt ?? createdAt} />
+      </td>
+      <td className="number">
+        {startedAt && finishedAt ? lasting(Date.parse(finishedAt) - Date.parse(startedAt)) : null}
+      </td>
+    </>
+  );
+}
+
+function NewRun({ at, isCron, onClose }: { at: ServiceAddress; isCron: boolean; onClose: () => void }) {
+  const navigate = useNavigate();
+  const create = useMutation({
+    mutationFn: (command: string) => berth.runs.create(at, command === "" ? {} : { command }),
+    onSuccess: ({ id }) => {
+      void queries.invalidateQueries({ queryKey: ["runs", at.environmentId, at.service] });
+      return navigate({ to: RUN, params: { ...at, runId: id } });
+    },
+  });
+  return (
+    <Dialog title={texts.runs.create} onClose={onClose}>
+      <Form
+        onSubmit={(fields) => create.mutate(String(fields.get("command")).trim())}
+        error={create.error}
+        isBusy={create.isPending}
+        submit={texts.runs.submit}
+      >
+        <p className="hint">{texts.runs.createHint}</p>
+        <Field label={texts.runs.command} hint={isCron ? texts.runs.cronHint : texts.runs.commandHint}>
+          {(id, hint) => (
+            <input
+              id={id}
+              name="command"
+              aria-describedby={hint}
+              required={!isCron}
+              maxLength={4096}
+              autoComplete="off"
+              spellCheck={false}
+            />
+          )}
+        </Field>
+      </Form>
+    </Dialog>
+  );
+}
