@@ -132,16 +132,16 @@ inChromium("the console: a service", (stage) => {
     await begin("echo '<b>sown</b>'; exit 3");
     const output = page.getByRole("region", { name: "Output" });
     await output.getByText("<b>sown</b>", { exact: true }).waitFor();
-    await page.getByText("failed", { exact: true }).waitFor();
+    await page.locator(".status", { hasText: "failed" }).waitFor();
     await page.getByText("exit code 3").first().waitFor();
     await page.getByRole("link", { name: "All runs" }).click();
 
     await begin("sleep 600");
     // It writes nothing, and yet is seen to run.
-    await page.getByText("running", { exact: true }).nth(1).waitFor();
+    await page.locator(".status", { hasText: "running" }).nth(1).waitFor();
     await page.getByRole("button", { name: "Cancel sleep 600" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
-    await page.getByText("canceled", { exact: true }).waitFor();
+    await page.locator(".status", { hasText: "canceled" }).waitFor();
     await page.getByRole("dialog").waitFor({ state: "detached" });
     await page.getByRole("link", { name: "All runs" }).click();
     const rows = page.getByRole("row");
@@ -154,7 +154,7 @@ inChromium("the console: a service", (stage) => {
       user: await world.member("reader"),
     });
     await reader.page.getByRole("link", { name: "sleep 600" }).click();
-    await reader.page.getByText("canceled", { exact: true }).waitFor();
+    await reader.page.locator(".status", { hasText: "canceled" }).waitFor();
     await reader.page.getByRole("link", { name: "All runs" }).click();
     await reader.page.getByRole("row").filter({ hasText: "sown" }).waitFor();
     expect(await reader.page.getByRole("button", { name: "Run a command" }).count()).toBe(0);
