@@ -121,13 +121,16 @@ async function oneEffect({ name, post, key }: Sent, client = door): Promise<Answ
 const namesOf = (upstream: Upstream) => changing.filter((name) => routeOf(name).upstream === upstream);
 const changed = upstreamNames.filter((upstream) => namesOf(upstream).length > 0);
 
-// Two invitations wait for each other's commit, because both count towards the inviting user's limit.
-const alternate = (at: number) => namesOf("identity").filter((_, index) => index % 2 === at);
+const alternate = (upstream: Upstream, at: number) =>
+  namesOf(upstream).filter((_, index) => index % 2 === at);
 const together: [Upstream, string[]][] = [
-  ["identity", alternate(0)],
-  ["identity", alternate(1)],
+  // Two invitations wait for each other's commit, because both count towards the inviting user's limit.
+  ["identity", alternate("identity", 0)],
+  ["identity", alternate("identity", 1)],
   ["variables", namesOf("variables")],
-  ["deployer", namesOf("deployer")],
+  // More than a process has connections for would wait for each other's.
+  ["deployer", alternate("deployer", 0)],
+  ["deployer", alternate("deployer", 1)],
   ["billing", namesOf("billing")],
   // The second waits for what the first has changed.
   ...namesOf("notifications").map((name): [Upstream, string[]] => ["notifications", [name]]),
