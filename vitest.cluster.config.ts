@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
-import { withBuildpacks } from "./deploy/cluster/settings.ts";
+import { withAcme, withBuildpacks, withCloudNativePg } from "./deploy/cluster/settings.ts";
 
 /** What the cluster itself does comes first, and the chart's upgrades, which roll every process, come last. */
 class InOrder extends BaseSequencer {
@@ -23,9 +23,15 @@ export default defineConfig({
       "test/stories/{main-path,rollback,roll-over,addons/addon-app,oauth/clients/oauth4webapi,notifications/deployments}.test.ts",
       "test/stories/{cli/deploying,mcp/clients}.test.ts",
     ],
-    exclude: ["**/node_modules/**", ...(withBuildpacks ? [] : ["**/buildpacks.cluster.test.ts"])],
+    exclude: [
+      "**/node_modules/**",
+      ...(withBuildpacks ? [] : ["**/buildpacks.cluster.test.ts"]),
+      ...(withAcme ? [] : ["**/acme.cluster.test.ts"]),
+      ...(withCloudNativePg ? [] : ["**/cnpg.cluster.test.ts"]),
+    ],
     testTimeout: 300_000,
     hookTimeout: 300_000,
+    expect: { poll: { timeout: 60_000 } },
     pool: "forks",
     runner: "test/cluster/setup/until.ts",
     // All share one platform, and it the machine.

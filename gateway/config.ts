@@ -79,6 +79,8 @@ export const fields = {
   clientIdMetadata,
   /** `off` serves no console, and sessions of browsers are for the other pages alone. */
   console: consoleSwitch,
+  /** Where the console uploads archives to, unless that is the gateway: the object store, as browsers reach it. */
+  uploadUrl: optionalUrl("UPLOAD_URL", web),
   /** `off` lifts all limits, for benches and tests. */
   rateLimits: choice("RATE_LIMITS", ["on", "off"] as const, "on"),
   /** Requests a minute per user, and per network on the public routes of one purpose; 0 is no limit. */

@@ -38,6 +38,7 @@ import { createStreams } from "./streams/open-streams.ts";
 import { deleteExpiredSlots } from "./streams/sql.ts";
 import { createStreamSlots } from "./streams/stream-limit.ts";
 import { SWEEP } from "./tasks.ts";
+import { registerDownloads } from "./uploads/download-proxy.ts";
 import { registerUploads } from "./uploads/upload-proxy.ts";
 import { createForward } from "./upstream/forward.ts";
 import { createUnaryClient } from "./upstream/unary.ts";
@@ -116,6 +117,7 @@ export async function start(config: GatewayConfig, log: Logger) {
   });
   const mcp = registerMcp(app, { auth, limiter, installation, servers, tracing, log });
   const uploads = registerUploads(app, config.deployerUrl, { tracing, log });
+  const downloads = registerDownloads(app, config.deployerUrl, { tracing, log });
   const oauth = registerOauth(app, {
     providerUrl: config.oauthUrl ?? config.identityUrl,
     identity: backends.client(InternalService, config.identityUrl),
@@ -127,11 +129,12 @@ export async function start(config: GatewayConfig, log: Logger) {
   registerStripeWebhook(app, { billing: backends.client(BillingInternal, config.billingUrl), tracing, log });
   const metrics = await startMetrics(config);
   const prefix = config.apiPrefix;
-  if (consoleFiles) await consoleRoutes(app, consoleFiles, prefix);
-  const home = consoleFiles ? CONSOLE_PATH : "/profile";
-  await pageRoutes(app, { prefix, keys, origin: () => origin, home, idempotency, log });
+  if (consoleFiles) await consoleRoutes(app, consoleFiles, { prefix, uploadUrl: config.uploadUrl });
+  const console = consoleFiles && CONSOLE_PATH;
+  const home = console ?? "/profile";
+  await pageRoutes(app, { prefix, keys, origin: () => origin, home, console, idempotency, log });
   const baseUrl = () => origin + prefix;
-  await docsRoutes(app, { baseUrl, prefix, home: consoleFiles ? CONSOLE_PATH : "/docs" });
+  await docsRoutes(app, { baseUrl, prefix, home: console ?? "/docs" });
   const port = await listen(app, config);
   origin ||= `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`;
   const address = { port, origin, baseUrl: origin + config.apiPrefix };
@@ -149,7 +152,9 @@ export async function start(config: GatewayConfig, log: Logger) {
       await sweep.stop();
       await slots.stop();
       await limiter.stop();
-      await Promise.all([...Object.values(unaryClients), uploads, oauth].map((client) => client.close()));
+      await Promise.all(
+        [...Object.values(unaryClients), uploads, downloads, oauth].map((client) => client.close()),
+      );
       await backends.close();
     },
   };

@@ -1,9 +1,11 @@
 import type { DescService } from "@bufbuild/protobuf";
 import { BillingService } from "../proto/gen/berth/billing/v1/billing_pb.ts";
+import { BackupService } from "../proto/gen/berth/deployer/v1/backups_pb.ts";
 import { CatalogService } from "../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { DeploymentService } from "../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { DomainService } from "../proto/gen/berth/deployer/v1/domains_pb.ts";
 import { MetricsService } from "../proto/gen/berth/deployer/v1/metrics_pb.ts";
+import { RegistryService } from "../proto/gen/berth/deployer/v1/registries_pb.ts";
 import { RunService } from "../proto/gen/berth/deployer/v1/runs_pb.ts";
 import { DeviceService } from "../proto/gen/berth/identity/v1/devices_pb.ts";
 import { AccountService, SessionService } from "../proto/gen/berth/identity/v1/identity_pb.ts";
@@ -22,7 +24,15 @@ import { VariablesService } from "../proto/gen/berth/variables/v1/variables_pb.t
 const upstreams = {
   identity: [AccountService, SessionService, InvitationService, PasswordService, OauthService, DeviceService],
   variables: [VariablesService],
-  deployer: [CatalogService, DeploymentService, DomainService, MetricsService, RunService],
+  deployer: [
+    CatalogService,
+    DeploymentService,
+    DomainService,
+    MetricsService,
+    RunService,
+    BackupService,
+    RegistryService,
+  ],
   notifications: [NotificationService, UnsubscribeService, WebhookService],
   billing: [BillingService],
 } satisfies Record<string, DescService[]>;

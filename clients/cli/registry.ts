@@ -145,9 +145,24 @@ export const SECTIONS: Section[] = [
         load: async () => (await import("./commands/tools/addons.ts")).commands,
       },
       {
+        word: "backups",
+        summary: "Back up addons, and restore them",
+        load: async () => (await import("./commands/tools/backups.ts")).commands,
+      },
+      {
+        word: "fork",
+        summary: "Make another addon with the data of one",
+        load: async () => (await import("./commands/tools/fork.ts")).commands,
+      },
+      {
         word: "members",
         summary: "List, invite and remove members",
         load: async () => (await import("./commands/tools/members.ts")).commands,
+      },
+      {
+        word: "registries",
+        summary: "Store logins for private images",
+        load: async () => (await import("./commands/tools/registries.ts")).commands,
       },
       {
         word: "webhooks",

@@ -20,10 +20,129 @@ const members = createRoute({
   component: lazyRouteComponent(() => import("./screens/members/members.tsx"), "Members"),
 });
 
+const grants = createRoute({
+  getParentRoute: () => root,
+  path: "/accounts/$accountId/grants",
+  component: lazyRouteComponent(() => import("./screens/grants/account-grants.tsx"), "AccountGrants"),
+});
+
+const registries = createRoute({
+  getParentRoute: () => root,
+  path: "/accounts/$accountId/registries",
+  component: lazyRouteComponent(() => import("./screens/registries/registries.tsx"), "Registries"),
+});
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+
+type AuditFilter = { actor?: string | undefined; action?: string | undefined; since?: string | undefined };
+
+const keptBackups = createRoute({
+  getParentRoute: () => root,
+  path: "/accounts/$accountId/backups",
+  component: lazyRouteComponent(() => import("./screens/backups/kept-backups.tsx"), "KeptBackups"),
+});
+
+const auditEvents = createRoute({
+  getParentRoute: () => root,
+  path: "/accounts/$accountId/audit-events",
+  // What is undefined replaces what the address has, which would stay where it is left out.
+  validateSearch: ({ actor, action, since }: AuditFilter): AuditFilter => ({
+    actor: typeof actor === "string" ? actor : undefined,
+    action: typeof action === "string" ? action : undefined,
+    since:
+      typeof since === "string" && DATE.test(since) && !Number.isNaN(Date.parse(since)) ? since : undefined,
+  }),
+  component: lazyRouteComponent(() => import("./screens/audit/audit.tsx"), "AuditLog"),
+});
+
+const profile = createRoute({
+  getParentRoute: () => root,
+  path: "/me",
+  component: lazyRouteComponent(() => import("./screens/me/profile.tsx"), "Profile"),
+});
+
+const sessions = createRoute({
+  getParentRoute: () => root,
+  path: "/me/sessions",
+  component: lazyRouteComponent(() => import("./screens/me/sessions.tsx"), "Sessions"),
+});
+
+const applications = createRoute({
+  getParentRoute: () => root,
+  path: "/me/mcp-grants",
+  component: lazyRouteComponent(() => import("./screens/me/applications.tsx"), "Applications"),
+});
+
 const tokens = createRoute({
   getParentRoute: () => root,
   path: "/me/tokens",
   component: lazyRouteComponent(() => import("./screens/tokens/tokens.tsx"), "Tokens"),
+});
+
+const billing = createRoute({
+  getParentRoute: () => root,
+  id: "billing",
+  component: lazyRouteComponent(() => import("./screens/billing/layout.tsx"), "BillingLayout"),
+});
+
+const RETURNED = ["subscribed", "not-subscribed", "portal-closed"];
+
+const plan = createRoute({
+  getParentRoute: () => billing,
+  path: "/accounts/$accountId/subscription",
+  // Where the payment provider's pages lead back to.
+  validateSearch: ({ returned }: { returned?: string }) =>
+    returned !== undefined && RETURNED.includes(returned) ? { returned } : {},
+  component: lazyRouteComponent(() => import("./screens/billing/plan.tsx"), "Plan"),
+});
+
+const usage = createRoute({
+  getParentRoute: () => billing,
+  path: "/accounts/$accountId/compute-usage",
+  component: lazyRouteComponent(() => import("./screens/billing/usage.tsx"), "Usage"),
+});
+
+const statements = createRoute({
+  getParentRoute: () => billing,
+  path: "/accounts/$accountId/statements",
+  component: lazyRouteComponent(() => import("./screens/billing/statements.tsx"), "Statements"),
+});
+
+const statement = createRoute({
+  getParentRoute: () => billing,
+  path: "/accounts/$accountId/statements/$month",
+  component: lazyRouteComponent(() => import("./screens/billing/statement.tsx"), "StatementScreen"),
+});
+
+const invoices = createRoute({
+  getParentRoute: () => billing,
+  path: "/accounts/$accountId/invoices",
+  component: lazyRouteComponent(() => import("./screens/billing/invoices.tsx"), "Invoices"),
+});
+
+const webhooks = createRoute({
+  getParentRoute: () => root,
+  path: "/accounts/$accountId/webhooks",
+  component: lazyRouteComponent(() => import("./screens/webhooks/webhooks.tsx"), "Webhooks"),
+});
+
+const webhook = createRoute({
+  getParentRoute: () => root,
+  path: "/accounts/$accountId/webhooks/$webhookId",
+  component: lazyRouteComponent(() => import("./screens/webhooks/webhook.tsx"), "WebhookScreen"),
+});
+
+const feed = createRoute({
+  getParentRoute: () => root,
+  path: "/notifications",
+  validateSearch: ({ unread }: { unread?: boolean }) => (unread === true ? { unread } : {}),
+  component: lazyRouteComponent(() => import("./screens/notifications/feed.tsx"), "Feed"),
+});
+
+const preferences = createRoute({
+  getParentRoute: () => root,
+  path: "/me/notification-prefs",
+  component: lazyRouteComponent(() => import("./screens/notifications/preferences.tsx"), "Preferences"),
 });
 
 // The paths are those of the API, so that whoever knows one address knows the other.
@@ -36,6 +155,7 @@ const environment = createRoute({
 const services = createRoute({
   getParentRoute: () => environment,
   path: "/",
+  validateSearch: ({ view }: { view?: "canvas" }) => (view === "canvas" ? { view } : {}),
   component: lazyRouteComponent(() => import("./screens/environment/services.tsx"), "Services"),
 });
 
@@ -48,7 +168,10 @@ const service = createRoute({
 const deployments = createRoute({
   getParentRoute: () => service,
   path: "/",
-  validateSearch: ({ deploy }: { deploy?: boolean }) => (deploy === true ? { deploy } : {}),
+  validateSearch: ({ deploy, upload }: { deploy?: boolean; upload?: boolean }) => ({
+    ...(deploy === true && { deploy }),
+    ...(upload === true && { upload }),
+  }),
   component: lazyRouteComponent(() => import("./screens/service/deployments.tsx"), "Deployments"),
 });
 
@@ -82,6 +205,12 @@ const variables = createRoute({
   component: lazyRouteComponent(() => import("./screens/variables/variables.tsx"), "Variables"),
 });
 
+const backups = createRoute({
+  getParentRoute: () => service,
+  path: "/backups",
+  component: lazyRouteComponent(() => import("./screens/backups/backups.tsx"), "Backups"),
+});
+
 const settings = createRoute({
   getParentRoute: () => service,
   path: "/settings",
@@ -94,10 +223,22 @@ export const router = createRouter({
     entrance,
     home,
     members,
+    grants,
+    registries,
+    keptBackups,
+    auditEvents,
+    profile,
+    sessions,
+    applications,
     tokens,
+    billing.addChildren([plan, usage, statements, statement, invoices]),
+    webhooks,
+    webhook,
+    feed,
+    preferences,
     environment.addChildren([
       services,
-      service.addChildren([deployments, deployment, logs, runs, run, variables, settings]),
+      service.addChildren([deployments, deployment, logs, runs, run, variables, backups, settings]),
     ]),
   ]),
   defaultPreload: "intent",

@@ -1,10 +1,18 @@
 import { readFile } from "node:fs/promises";
 import { type Done, runCommand } from "../../services/kit/process/command.ts";
 import { readConfig } from "../../services/kit/process/config.ts";
-import { type Backup, finish, nameAt, partOf, prune } from "./backups.ts";
+import { type Backup, finish, nameAt, partOf, prune, putDefinitions } from "./backups.ts";
 import type { Bucket } from "./bucket.ts";
 import { backupFields } from "./config.ts";
-import { beAlone, beginCut, connect, readContent, readRows, whileConnected } from "./database.ts";
+import {
+  beAlone,
+  beginCut,
+  connect,
+  readContent,
+  readDefinitions,
+  readRows,
+  whileConnected,
+} from "./database.ts";
 import { handledByAll, type Range, readMessages, readRanges } from "./events.ts";
 import { backUpImages } from "./images.ts";
 import { open, type Parts, withBus } from "./open.ts";
@@ -47,6 +55,7 @@ export async function makeBackup(
       });
       for (const table of content.tables)
         await backups.putLines(partOf(name, `${table.schema}.${table.name}`), readRows(reader, table));
+      await putDefinitions(backups, name, await readDefinitions(reader, content.tables));
       await reader.query("commit");
       const put = (part: string, lines: AsyncIterable<string>, to: Bucket) =>
         to.putLines(partOf(name, part), lines);

@@ -26,6 +26,12 @@ export function partOf(name: string, part: string): string {
   return `${folderOf(name)}/${part}.jsonl.gz`;
 }
 
+/** Writes what reads the tables of a backup without Berth (docs/backup.md#reading-a-backup-without-berth). */
+export function putDefinitions(bucket: Bucket, name: string, sql: string): Promise<void> {
+  const body = Buffer.from(sql);
+  return bucket.put(`${folderOf(name)}/tables.sql`, body, { size: body.length, type: "application/sql" });
+}
+
 /** Returns the name of a backup made at this time, such as `2027-01-31T03-00-00Z`. Names sort by time. */
 export function nameAt(time: Date): string {
   return `${time.toISOString().slice(0, 19).replaceAll(":", "-")}Z`;

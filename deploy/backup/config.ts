@@ -1,4 +1,11 @@
-import { integer, optionalText, optionalUrl, text, url } from "../../services/kit/process/config.ts";
+import {
+  integer,
+  optionalText,
+  optionalUrl,
+  serviceFields,
+  text,
+  url,
+} from "../../services/kit/process/config.ts";
 import { serverFields } from "../database/prepare.ts";
 
 const http = ["http", "https"];
@@ -21,7 +28,7 @@ export const backupFields = {
   ...serverFields,
   adminUser: text("ADMIN_USER"),
   adminPassword: text("ADMIN_PASSWORD"),
-  natsUrl: url("NATS_URL", ["nats", "tls"]),
+  natsUrl: serviceFields.natsUrl,
   ...placeFields,
   /** The bundled object store; without it, uploads are not Berth's to keep. */
   storeEndpoint: optionalUrl("S3_ENDPOINT", http),

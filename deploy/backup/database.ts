@@ -127,6 +127,22 @@ export function isRestored({ name }: Table): boolean {
   return name !== KEYS;
 }
 
+/** Returns statements that create the tables with their columns, and nothing else of them. */
+export async function readDefinitions(client: pg.Client, tables: Table[]): Promise<string> {
+  const schemas = [...new Set(tables.map(({ schema }) => `create schema ${quote(schema)};`))];
+  const definitions: string[] = [];
+  for (const table of tables) {
+    const { rows } = await client.query<{ name: string; type: string }>(
+      `select attname as name, format_type(atttypid, atttypmod) as type from pg_attribute
+       where attrelid = $1::regclass and attnum > 0 and not attisdropped order by attnum`,
+      [path(table)],
+    );
+    const columns = rows.map(({ name, type }) => `  ${quote(name)} ${type}`);
+    definitions.push(`create table ${path(table)} (\n${columns.join(",\n")}\n);`);
+  }
+  return `${[...schemas, ...definitions].join("\n")}\n`;
+}
+
 /** Yields the rows of a table as JSON, as the transaction sees them. */
 export async function* readRows(client: pg.Client, table: Table): AsyncGenerator<string> {
   // `to_json` keeps what a column of type json has.

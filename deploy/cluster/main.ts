@@ -8,6 +8,7 @@ import { connectNode, findNodeProcess, removeNode, requireAddresses, startNode }
 import { prepareNode, programLinks, template } from "./node/node-files.ts";
 import { findObstacle, installPackages } from "./node/packages.ts";
 import { buildPrograms } from "./node/programs.ts";
+import { installCloudNativePg } from "./operator.ts";
 import { prepareRun } from "./run/run-settings.ts";
 import { runBench, runTests } from "./run/run-tests.ts";
 import { kubeconfig, logFile, nodeName, registry, runtimeDir } from "./settings.ts";
@@ -119,7 +120,7 @@ async function onCluster(args: string[], work: typeof runTests): Promise<void> {
   const keep = own || args.includes("--keep") || (await findNodeProcess()) !== undefined;
   try {
     if (!own) await up();
-    const run = process.env.BERTH_CLUSTER_RUN ?? (await prepareRun());
+    const run = process.env.BERTH_CLUSTER_RUN ?? (await prepareOwn());
     process.exitCode = await work(
       args.filter((arg) => arg !== "--keep"),
       run,
@@ -127,6 +128,13 @@ async function onCluster(args: string[], work: typeof runTests): Promise<void> {
   } finally {
     if (!keep) await down();
   }
+}
+
+async function prepareOwn(): Promise<string> {
+  const { file, images } = await prepareRun();
+  if (images["cloudnative-pg"]) await installCloudNativePg(images["cloudnative-pg"]);
+  else console.log("Tests of CloudNativePG are left out: npm run test:cnpg builds it, and runs them.");
+  return file;
 }
 
 /** Says whether the cluster can run on this machine; exits with 3 when it cannot. */

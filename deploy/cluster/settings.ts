@@ -23,6 +23,18 @@ export const registry = { push: `${network.node}:5000`, pull: "registry.local:50
  */
 export const withBuildpacks = process.env.BERTH_CLUSTER_BUILDPACKS === "on";
 
+/**
+ * Whether the run has cert-manager and a certificate authority (Pebble), and their tests: both take longer to build than
+ * what they show.
+ */
+export const withAcme = process.env.BERTH_CLUSTER_ACME === "on";
+
+/** Whether the run has the operator CloudNativePG, and its tests: it takes minutes to build, and no other test needs it. */
+export const withCloudNativePg = process.env.BERTH_CLUSTER_CNPG === "on";
+
+/** Where the run with a certificate authority asks for the records of domains, on this machine. */
+export const ACME_DNS_PORT = 5354;
+
 /** An S3 server for tests; its keys are no secret. */
 export const objectStore = {
   endpoint: `http://${network.node}:7070`,

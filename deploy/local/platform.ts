@@ -42,10 +42,21 @@ import {
 import type { Display } from "./terminal/display.ts";
 import type { Options } from "./terminal/options.ts";
 import type { LocalInfo } from "./terminal/summary.ts";
+import { tryWalls } from "./walls.ts";
 
 export type Platform = {
-  /** Starts everything; returns the content of `local.json`, the port of the app router, which ports moved, and if it is the first. */
-  start(): Promise<{ info: LocalInfo; listen: string; router: number; moved: MovedPort[]; fresh: boolean }>;
+  /**
+   * Starts everything; returns the content of `local.json`, the port of the app router, which ports moved, if it is the
+   * first start, and why apps have no walls if they have none.
+   */
+  start(): Promise<{
+    info: LocalInfo;
+    listen: string;
+    router: number;
+    moved: MovedPort[];
+    fresh: boolean;
+    noWalls: string | undefined;
+  }>;
   /** Stops in order: gateway, services, NATS, PostgreSQL; takes at most 9 s. */
   stop(): Promise<void>;
   kill(): void;
@@ -136,6 +147,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     await rotateLogs(folder.logs);
     await makeFolder(folder.deployer);
     const appsDir = await placeApps(folder, display.line);
+    const walls = await tryWalls(folder.dir, appsDir);
     const { publicUrl, appsDomain } = await choosePublicAddresses(folder, options);
     const behindProxy = publicUrl !== undefined || appsDomain !== undefined;
     if (publicUrl === undefined && !isLoopback(listen)) throw new StartFailure("usage", withoutUrl(listen));
@@ -162,8 +174,10 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       behindProxy,
       natsUrl: nats.url,
       databaseUrl: postgres.url,
+      dataDir: folder.dir,
       deployerDir: folder.deployer,
       appsDir,
+      walls,
       programsDir,
       mail: sending,
       payments: paying.settings,
@@ -186,7 +200,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       ...(checkoutUrl && { checkoutUrl }),
       pid: process.pid,
     };
-    return { info, listen, router: ports.router as number, moved, fresh };
+    return { info, listen, router: ports.router as number, moved, fresh, noWalls: walls.missing };
   }
 
   async function stop(): Promise<void> {
@@ -199,7 +213,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
 
 const withoutUrl = (listen: string) =>
   `--listen ${listen} needs --public-url, the URL at which others reach Berth: its answers and mails contain it. ` +
-  "Berth on one machine has no isolation between apps: whoever can deploy can do what the user who runs it can.";
+  "Berth on one machine does not isolate apps as a cluster does (docs/one-machine-proxy.md#walls).";
 
 const portNames = [
   "gateway",

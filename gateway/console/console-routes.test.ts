@@ -2,7 +2,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { bringIn } from "../../test/support/door.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
+import { createVisitor } from "../testing/visitor.ts";
 
 let platform: TestPlatform;
 let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
@@ -23,6 +25,11 @@ const BROWSER = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
 async function asset(extension: string): Promise<string> {
   const html = await (await get("/console")).text();
   return new RegExp(`"(/console/assets/[^"]+\\.${extension})"`).exec(html)![1]!;
+}
+
+async function accountPath(): Promise<string> {
+  const { body } = await gateway.call("GET", "/accounts");
+  return `/accounts/${(body.data as { id: string }[])[0]!.id}`;
 }
 
 const isBuilt = existsSync(join(import.meta.dirname, "../../clients/console/dist/index.html"));
@@ -66,6 +73,18 @@ describe.skipIf(!isBuilt)("the console as it is served", () => {
     const elsewhere = await platform.gateway({ CONSOLE: "on", API_PREFIX: "/api/v9" });
     const html = await (await fetch(`${elsewhere.origin}/console`)).text();
     expect(html).toContain('<meta name="berth-api" content="/api/v9">');
+    await elsewhere.stop();
+  });
+
+  test("where archives are uploaded to another origin, the policy allows that one too, and no other", async () => {
+    const elsewhere = await platform.gateway({
+      CONSOLE: "on",
+      UPLOAD_URL: "https://store.example.com/berth",
+    });
+    const answer = await fetch(`${elsewhere.origin}/console`);
+    const policy = answer.headers.get("content-security-policy");
+    expect(policy).toContain("connect-src 'self' https://store.example.com;");
+    expect((await get("/console")).headers.get("content-security-policy")).toContain("connect-src 'self';");
     await elsewhere.stop();
   });
 
@@ -131,5 +150,26 @@ describe.skipIf(!isBuilt)("the console as it is served", () => {
     const without = await platform.gateway();
     expect(await (await fetch(`${without.origin}/signin`)).text()).toContain('value="/profile"');
     await without.stop();
+  });
+
+  test("who comes back from the payment provider signed in goes on to the console, and nobody else does", async () => {
+    const user = await bringIn(gateway.call, await accountPath(), "reader");
+    const { go, signIn } = createVisitor(() => gateway.origin);
+    const path = "/billing/subscribed?account=acc_1%2F..";
+    expect((await go("GET", path)).status).toBe(200);
+    await signIn(user);
+    expect((await go("GET", path)).location).toBe(
+      "/console/accounts/acc_1%2F../subscription?returned=subscribed",
+    );
+    expect((await go("GET", "/billing/subscribed")).status).toBe(200);
+  });
+
+  test("the profile leads owners to the billing of the console", async () => {
+    const user = await bringIn(gateway.call, await accountPath(), "owner");
+    const { go, signIn } = createVisitor(() => gateway.origin);
+    await signIn(user);
+    expect((await go("GET", "/profile")).text).toContain(
+      `href="/console${await accountPath()}/subscription"`,
+    );
   });
 });

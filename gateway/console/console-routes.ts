@@ -12,12 +12,11 @@ const BUILT = join(import.meta.dirname, "../../clients/console/dist");
 
 const ASSETS = `${CONSOLE_PATH}/assets/`;
 
-const HEADERS = {
-  "content-security-policy":
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+const headersFor = (uploads: string) => ({
+  "content-security-policy": `default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'${uploads}; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
-};
+});
 
 /** The console as it was built: its only document. */
 export type ConsoleFiles = { index: string };
@@ -34,17 +33,19 @@ export async function readConsole(log: Logger): Promise<ConsoleFiles | undefined
 
 /**
  * Registers the console: one document for all its screens, which is never stored, and files whose names change with their
- * content, which are stored for ever and were compressed when they were built.
+ * content, which are stored for ever and were compressed when they were built. Its policy allows requests to this origin,
+ * and to that of `uploadUrl`.
  */
 export async function consoleRoutes(
   app: FastifyInstance,
   { index }: ConsoleFiles,
-  prefix: string,
+  { prefix, uploadUrl }: { prefix: string; uploadUrl?: string | undefined },
 ): Promise<void> {
+  const headers = headersFor(uploadUrl === undefined ? "" : ` ${new URL(uploadUrl).origin}`);
   const text = index.replace('content="/v1"', `content="${prefix}"`);
   const document = (request: FastifyRequest, reply: FastifyReply) =>
     reply
-      .headers({ ...HEADERS, "cache-control": "no-cache", "x-request-id": request.id })
+      .headers({ ...headers, "cache-control": "no-cache", "x-request-id": request.id })
       .type("text/html; charset=utf-8")
       .send(text);
   app.get(CONSOLE_PATH, document);
@@ -57,7 +58,7 @@ export async function consoleRoutes(
     immutable: true,
     maxAge: "365d",
     setHeaders(response, _path) {
-      for (const [name, value] of Object.entries(HEADERS)) response.header(name, value);
+      for (const [name, value] of Object.entries(headers)) response.header(name, value);
     },
   });
 }

@@ -117,7 +117,7 @@ const CODES: Record<number, [code: string, message: string]> = {
 };
 
 /** Returns the deployer's refusal: its own `{error: {code, message, details}}`, else what the status means. */
-function toProblem(status: number, text: Buffer): Problem {
+export function toProblem(status: number, text: Buffer): Problem {
   if (status >= 500 && status !== 503) return unavailable();
   const [code, message] = CODES[status] ?? ["malformed_request", "The upload was refused."];
   try {

@@ -33,14 +33,15 @@ export const fields = {
 
 export type Config = ConfigOf<typeof fields>;
 
-/** Returns where the payment provider's pages lead back to. Throws ConfigError when they would lead nowhere. */
+/** Returns where the payment provider's pages lead back to, by account. Throws ConfigError when they would lead nowhere. */
 export function pagesOf({ publicOrigin, stripeKey }: Config) {
   if (stripeKey !== undefined && publicOrigin === undefined)
     throw new ConfigError("STRIPE_SECRET_KEY needs PUBLIC_ORIGIN, to which the pages of Stripe lead back");
   const pages = `${publicOrigin ?? DEFAULT_ORIGIN}/billing`;
+  const of = (name: string) => (accountId: string) => `${pages}/${name}?account=${accountId}`;
   return {
-    subscribed: `${pages}/subscribed`,
-    notSubscribed: `${pages}/not-subscribed`,
-    portalClosed: `${pages}/portal-closed`,
+    subscribed: of("subscribed"),
+    notSubscribed: of("not-subscribed"),
+    portalClosed: of("portal-closed"),
   };
 }

@@ -1,3 +1,4 @@
+import { isAbsolute } from "node:path";
 import { planFields } from "../kit/plans.ts";
 import {
   type ConfigOf,
@@ -39,6 +40,12 @@ const common = {
   secretKeys: keys("SECRET_KEYS"),
   /** Where deployed images may come from. */
   allowedRegistries,
+  /** Whether accounts may have logins for registries of their own. */
+  accountRegistries: choice("ACCOUNT_REGISTRIES", ["on", "off"] as const, "on"),
+  /** How many nightly backups of an addon are kept; with 0 none is made. */
+  addonBackupsKept: integer("ADDON_BACKUPS_KEPT", { min: 0, fallback: 7 }),
+  /** Whether one backup a night is restored to the side. */
+  addonProofs: choice("ADDON_PROOFS", ["on", "off"] as const, "on"),
 };
 
 /** The environment of a deployer that runs everything on this machine (ENGINE=local). */
@@ -50,6 +57,10 @@ export const fields = {
   dataDir: text("DATA_DIR"),
   /** A folder of its own for builds and running apps: tools look for packages and settings in all folders above it. */
   appsDir: optionalText("APPS_DIR"),
+  /** Whether apps and builds are run behind walls (docs/one-machine-proxy.md#walls). */
+  appWalls: choice("APP_WALLS", ["on", "off"] as const, "off"),
+  /** What is hidden behind them besides DATA_DIR and APPS_DIR: a list of absolute paths. */
+  hiddenPaths: json<string[]>("HIDDEN_PATHS", [], isPaths, "a list of absolute paths"),
   /** Port of all apps, which differ by host name; 0 takes a free one. */
   routerPort: port("ROUTER_PORT", 0),
   /** The address at which the router of apps listens. */
@@ -90,6 +101,10 @@ export const kubernetesFields = {
   ...s3Fields,
   ...kubernetesAddonFields,
 };
+
+function isPaths(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => typeof one === "string" && isAbsolute(one));
+}
 
 function isUploadLimits(value: unknown): boolean {
   const isLimit = ([name, limit]: [string, unknown]) =>

@@ -7,6 +7,47 @@ table accounts
   suspended text
   suspension_revision bigint not null default 0
   constraint accounts_pkey PRIMARY KEY (id)
+table backup_uploads
+  id text not null
+  account_id text not null
+  service_id text not null
+  created_at timestamp with time zone not null default now()
+  constraint backup_uploads_pkey PRIMARY KEY (id)
+  CREATE INDEX backup_uploads_created ON backup_uploads USING btree (created_at)
+  CREATE INDEX backup_uploads_service ON backup_uploads USING btree (service_id)
+table backups
+  id text not null
+  account_id text not null
+  service_id text not null
+  type text not null
+  trigger text not null
+  night date
+  status text not null default 'running'::text
+  size_bytes bigint
+  object text
+  version text
+  failure text
+  requested_by text
+  started_at timestamp with time zone not null default now()
+  finished_at timestamp with time zone
+  deleting_at timestamp with time zone
+  due_at timestamp with time zone default now()
+  attempts integer not null default 0
+  turn bigint not null default 0
+  kept_until timestamp with time zone
+  service_name text
+  environment_name text
+  project_name text
+  constraint backups_pkey PRIMARY KEY (id)
+  constraint backups_status_check CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text])))
+  constraint backups_trigger_check CHECK ((trigger = ANY (ARRAY['manual'::text, 'nightly'::text, 'uploaded'::text]))) NOT VALID
+  CREATE INDEX backups_due ON backups USING btree (due_at) WHERE (due_at IS NOT NULL)
+  CREATE INDEX backups_kept ON backups USING btree (account_id, id) WHERE (kept_until IS NOT NULL)
+  CREATE UNIQUE INDEX backups_night ON backups USING btree (service_id, night) WHERE (night IS NOT NULL)
+  CREATE UNIQUE INDEX backups_running ON backups USING btree (service_id) WHERE (status = 'running'::text)
+  CREATE INDEX backups_service ON backups USING btree (service_id, id)
+  CREATE TRIGGER backup_shown AFTER INSERT ON backups FOR EACH ROW EXECUTE FUNCTION backup_shown()
+  CREATE TRIGGER backup_shown_otherwise AFTER UPDATE ON backups FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) OR (old.deleting_at IS DISTINCT FROM new.deleting_at))) EXECUTE FUNCTION backup_shown()
 table build_logs
   deployment_id text not null
   seq integer not null
@@ -61,6 +102,7 @@ table deployments
   release_finished_at timestamp with time zone
   release_left boolean not null default false
   buildpacks jsonb
+  created_by jsonb
   constraint deployments_pkey PRIMARY KEY (id)
   constraint deployments_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id)
   constraint deployments_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text, 'applied'::text, 'failed'::text, 'superseded'::text])))
@@ -173,10 +215,56 @@ table projects
   constraint projects_name UNIQUE (account_id, name)
   constraint projects_pkey PRIMARY KEY (id)
   CREATE INDEX projects_page ON projects USING btree (account_id, id)
+table proofs
+  night date not null
+  backup_id text not null
+  service_id text not null
+  environment_id text not null
+  type text not null
+  status text not null default 'running'::text
+  counted bigint
+  failure text
+  started_at timestamp with time zone not null default now()
+  finished_at timestamp with time zone
+  due_at timestamp with time zone default now()
+  attempts integer not null default 0
+  turn bigint not null default 0
+  constraint proofs_pkey PRIMARY KEY (night)
+  constraint proofs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text])))
+  CREATE INDEX proofs_backup ON proofs USING btree (backup_id, night)
+  CREATE INDEX proofs_due ON proofs USING btree (due_at) WHERE (due_at IS NOT NULL)
+  CREATE INDEX proofs_service ON proofs USING btree (service_id, night)
+  CREATE TRIGGER proof_shown AFTER UPDATE ON proofs FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION backup_shown()
+table registries
+  id text not null
+  account_id text not null
+  host text not null
+  username text not null
+  token bytea not null
+  created_at timestamp with time zone not null default now()
+  rotated_at timestamp with time zone
+  constraint registries_host UNIQUE (account_id, host)
+  constraint registries_pkey PRIMARY KEY (id)
 table removed
   id text not null
   removed_at timestamp with time zone not null default now()
   constraint removed_pkey PRIMARY KEY (id)
+table restores
+  service_id text not null
+  backup_id text not null
+  status text not null default 'running'::text
+  failure text
+  started_at timestamp with time zone not null default now()
+  finished_at timestamp with time zone
+  due_at timestamp with time zone default now()
+  attempts integer not null default 0
+  turn bigint not null default 0
+  constraint restores_pkey PRIMARY KEY (service_id)
+  constraint restores_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id) ON DELETE CASCADE
+  constraint restores_status_check CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text])))
+  CREATE INDEX restores_due ON restores USING btree (due_at) WHERE (due_at IS NOT NULL)
+  CREATE TRIGGER restore_shown AFTER INSERT ON restores FOR EACH ROW EXECUTE FUNCTION backup_shown()
+  CREATE TRIGGER restore_shown_otherwise AFTER UPDATE ON restores FOR EACH ROW WHEN ((((old.status IS DISTINCT FROM new.status) OR (old.backup_id IS DISTINCT FROM new.backup_id)) OR (old.started_at IS DISTINCT FROM new.started_at))) EXECUTE FUNCTION backup_shown()
 table run_logs
   run_id text not null
   seq integer not null
@@ -213,6 +301,8 @@ table runs
   CREATE UNIQUE INDEX runs_scheduled ON runs USING btree (service_id, scheduled_for) WHERE (scheduled_for IS NOT NULL)
   CREATE INDEX runs_service ON runs USING btree (service_id, id)
   CREATE TRIGGER run_changed AFTER UPDATE ON runs FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION run_changed()
+  CREATE TRIGGER run_shown AFTER INSERT ON runs FOR EACH ROW EXECUTE FUNCTION run_shown()
+  CREATE TRIGGER run_shown_otherwise AFTER UPDATE ON runs FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION run_shown()
 table schedules
   service_id text not null
   next_at timestamp with time zone not null
@@ -285,6 +375,8 @@ table services
   named_at timestamp with time zone
   available integer
   suspended text
+  addon_engine text
+  addon_primary text
   constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
   constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
   constraint services_name UNIQUE (environment_id, name)

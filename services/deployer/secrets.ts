@@ -52,3 +52,11 @@ export const UPLOADS = "archives/";
 export function archiveKey(serviceId: string, id: string): string {
   return archivePrefix(serviceId) + id;
 }
+
+/** Prefix of all dumps that were uploaded and of which no backup was made yet. */
+export const DUMPS = "dumps/";
+
+/** Returns the prefix under which those of an addon are. */
+export function dumpPrefix(serviceId: string): string {
+  return `${DUMPS}${serviceId}/`;
+}

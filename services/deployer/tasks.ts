@@ -119,3 +119,38 @@ export const MOVE_RUNS = defineTask({
   atOnce: true,
   where: DECIDES,
 });
+
+/** Woken by requests of its own process, and early when one is due. */
+export const MOVE_BACKUPS = defineTask({
+  name: "move-backups",
+  does: "Makes, restores and removes backups of addons.",
+  everyMs: 5_000,
+  retryMs: 1_000,
+  atOnce: true,
+  where: DECIDES,
+});
+
+export const START_NIGHTLY = defineTask({
+  name: "start-nightly",
+  does: "Begins the nightly backup of each addon at its time.",
+  everyMs: 60_000,
+  atOnce: true,
+  where: DECIDES,
+});
+
+/** Early when one is due again. */
+export const PROVE_BACKUPS = defineTask({
+  name: "prove-backups",
+  does: "Restores a backup of one addon each night to the side, reads it, and throws it away.",
+  everyMs: 60_000,
+  atOnce: true,
+  where: DECIDES,
+});
+
+export const SWEEP_BACKUPS = defineTask({
+  name: "sweep-backups",
+  does: "Removes the backups of deleted addons whose time is over, and uploads of which no backup was made.",
+  everyMs: 60_000,
+  atOnce: true,
+  where: DECIDES,
+});

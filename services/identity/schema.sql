@@ -12,6 +12,11 @@ table accounts
   suspension_revision bigint not null default 0
   constraint accounts_handle_key UNIQUE (handle)
   constraint accounts_pkey PRIMARY KEY (id)
+table audit_event_targets
+  account_id text not null
+  target text not null
+  event_id text not null
+  constraint audit_event_targets_pkey PRIMARY KEY (account_id, target, event_id)
 table audit_events
   id text not null
   account_id text not null
@@ -28,6 +33,7 @@ table audit_events
   CREATE INDEX audit_events_by_action ON audit_events USING btree (account_id, action, id DESC)
   CREATE INDEX audit_events_by_actor ON audit_events USING btree (account_id, actor_id, id DESC)
   CREATE INDEX audit_events_newest ON audit_events USING btree (account_id, id DESC)
+  CREATE TRIGGER audit_event_found AFTER INSERT ON audit_events FOR EACH ROW EXECUTE FUNCTION audit_event_found()
 table bootstrap
   one boolean not null default true
   email text not null

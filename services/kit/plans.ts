@@ -1,11 +1,13 @@
 import type { ConnectError } from "@connectrpc/connect";
 import { type ConfigOf, choice, isObject, isPorts, json } from "./process/config.ts";
 import { refuse } from "./rpc/refusals.ts";
-import type { sizes } from "./sizes.ts";
+import { sizes } from "./sizes.ts";
 
 /** The plans, smallest first (docs/plans.md#plans). What they cost is known to billing alone. */
 export const TIERS = ["free", "pro", "team", "enterprise"] as const;
 export type Tier = (typeof TIERS)[number];
+
+type Size = keyof typeof sizes;
 
 /** How much of something an account may have. What a larger plan left is kept. */
 export type Quotas = {
@@ -14,7 +16,7 @@ export type Quotas = {
   /** Of each service. */
   replicas: number;
   /** The largest size of a service. */
-  size: keyof typeof sizes;
+  size: Size;
   members: number;
 };
 
@@ -32,6 +34,10 @@ export type Entitlements = {
   domains: number;
   /** How many runs of commands may not have ended, of all services together. */
   runsAtOnce: number;
+  /** The largest size of a service; undefined when any may be. */
+  largestSize: Size | undefined;
+  /** For how many days the newest backup of a deleted addon is kept. */
+  backupDays: number;
   /** TCP ports that apps may reach although the installation closes them. */
   openPorts: number[];
   /** Undefined when nothing of these is counted. */
@@ -50,7 +56,7 @@ const UNCOUNTED = {
   runsAtOnce: Infinity,
 };
 
-const ENTITLEMENTS: Record<Tier, Omit<Entitlements, "openPorts">> = {
+const ENTITLEMENTS: Record<Tier, Omit<Entitlements, "openPorts" | "largestSize" | "backupDays">> = {
   free: {
     uploadBytes: 250 * 1024 ** 2,
     buildMs: 15 * 60_000,
@@ -66,6 +72,9 @@ const ENTITLEMENTS: Record<Tier, Omit<Entitlements, "openPorts">> = {
   enterprise: { ...PAID, ...UNCOUNTED, historyDepth: 500 },
 };
 
+const BACKUP_DAYS = 7;
+const MOST_BACKUP_DAYS = 365;
+
 /** The settings of every process that enforces plans. */
 export const planFields = {
   /** The plan of an account that billing has said nothing about. */
@@ -79,10 +88,40 @@ export const planFields = {
     isPortsByTier,
     `an object of lists of ports, by plan (${TIERS.join(", ")})`,
   ),
+  /** The largest size of a service by plan, as JSON: `{"pro": "medium"}`. Also where quotas are off. */
+  planSizes: json(
+    "PLAN_SIZES",
+    {} as Partial<Record<Tier, Size>>,
+    isSizesByTier,
+    `an object of sizes (${Object.keys(sizes).join(", ")}), by plan (${TIERS.join(", ")})`,
+  ),
+  /** For how many days the newest backup of a deleted addon is kept, by plan, as JSON: `{"free": 0}`. 7 unless given. */
+  planBackupDays: json(
+    "PLAN_BACKUP_DAYS",
+    {} as Partial<Record<Tier, number>>,
+    isDaysByTier,
+    `an object of days (0 to ${MOST_BACKUP_DAYS}), by plan (${TIERS.join(", ")})`,
+  ),
 };
+
+function isDaysByTier(value: unknown): boolean {
+  const isEntry = ([tier, days]: [string, unknown]) =>
+    TIERS.some((one) => one === tier) &&
+    typeof days === "number" &&
+    Number.isInteger(days) &&
+    days >= 0 &&
+    days <= MOST_BACKUP_DAYS;
+  return isObject(value) && Object.entries(value).every(isEntry);
+}
 
 function isPortsByTier(value: unknown): boolean {
   const isEntry = ([tier, ports]: [string, unknown]) => TIERS.some((one) => one === tier) && isPorts(ports);
+  return isObject(value) && Object.entries(value).every(isEntry);
+}
+
+function isSizesByTier(value: unknown): boolean {
+  const isEntry = ([tier, size]: [string, unknown]) =>
+    TIERS.some((one) => one === tier) && typeof size === "string" && Object.hasOwn(sizes, size);
   return isObject(value) && Object.entries(value).every(isEntry);
 }
 
@@ -95,8 +134,11 @@ export function planOf(config: { defaultTier: Tier }, tier: string | null | unde
 export function createEntitlements(config: ConfigOf<typeof planFields>): EntitlementsOf {
   return (tier) => {
     const plan = planOf(config, tier);
-    const allowed = { ...ENTITLEMENTS[plan], openPorts: config.planOpenPorts[plan] ?? [] };
-    return config.planQuotas === "on" ? allowed : { ...allowed, ...UNCOUNTED };
+    const entitled = { ...ENTITLEMENTS[plan], ...(config.planQuotas === "off" && UNCOUNTED) };
+    const largestSize = config.planSizes[plan] ?? entitled.quotas?.size;
+    const quotas = entitled.quotas && { ...entitled.quotas, ...(largestSize && { size: largestSize }) };
+    const backupDays = config.planBackupDays[plan] ?? BACKUP_DAYS;
+    return { ...entitled, quotas, largestSize, backupDays, openPorts: config.planOpenPorts[plan] ?? [] };
   };
 }
 

@@ -2,7 +2,7 @@ import { connectBus } from "./events/bus.ts";
 import { resendDeadLetters } from "./events/dead-letters.ts";
 import { createLog } from "./log.ts";
 import { type Done, runCommand } from "./process/command.ts";
-import { optionalText, readConfig, url } from "./process/config.ts";
+import { optionalText, readConfig, serviceFields } from "./process/config.ts";
 
 /** Sends the dead letters of a consumer, or of all, again: `NATS_URL=… npm run replay [CONSUMER]`. Returns how many. */
 export async function replay(natsUrl: string, consumer: string | undefined): Promise<number> {
@@ -14,7 +14,7 @@ export async function replay(natsUrl: string, consumer: string | undefined): Pro
 
 async function main(): Promise<Done> {
   const config = readConfig(process.env, {
-    natsUrl: url("NATS_URL", ["nats", "tls"]),
+    natsUrl: serviceFields.natsUrl,
     consumer: optionalText("CONSUMER"),
   });
   const sent = await replay(config.natsUrl, process.argv[2] ?? config.consumer);

@@ -9,6 +9,7 @@ import { startMailer } from "../kit/mail/mailer.ts";
 import { startChangeFeed } from "../kit/postgres/change-feed.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
+import { startWatchingNode } from "./capacity/watch.ts";
 import { type Config, fields } from "./config.ts";
 import { startDigests } from "./digests/make-digests.ts";
 import { consumers } from "./events/handlers.ts";
@@ -73,10 +74,17 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
           startMailer({ pool, log, settings: mail, compose, queues: MAIL_QUEUES, record: recordMail });
         const digests = mail && startDigests({ pool, log, directory, now });
         const deliverer = startDeliverer({ pool, log, post: createPost({ allowPrivate }), secrets });
+        const node = startWatchingNode({ ...{ pool, log, notify, directory, now }, ...config });
         const retention = startRetention({ pool, log, now });
         return {
           stop: async () => {
-            await Promise.all([mailer?.stop(), digests?.stop(), deliverer.stop(), retention.stop()]);
+            await Promise.all([
+              mailer?.stop(),
+              digests?.stop(),
+              deliverer.stop(),
+              node?.stop(),
+              retention.stop(),
+            ]);
             await changes.stop();
           },
         };

@@ -1,3 +1,11 @@
+table capacity_levels
+  node text not null
+  resource text not null
+  level text not null
+  changed_at timestamp with time zone not null default now()
+  constraint capacity_levels_level_check CHECK ((level = ANY (ARRAY['ok'::text, 'low'::text, 'urgent'::text])))
+  constraint capacity_levels_pkey PRIMARY KEY (node, resource)
+  constraint capacity_levels_resource_check CHECK ((resource = ANY (ARRAY['disk'::text, 'memory'::text])))
 table digests
   id text not null
   user_id text not null

@@ -21,3 +21,10 @@ export const SWEEP = defineTask({
   everyMs: 6 * 3_600_000,
   atOnce: true,
 });
+
+export const MEASURE_NODE = defineTask({
+  name: "measure-node",
+  does: "Measures the disk and the memory of its node, and notifies the operators when they run short.",
+  everyMs: 30_000,
+  atOnce: true,
+});

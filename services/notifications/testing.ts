@@ -32,17 +32,23 @@ async function startWorld() {
   const users = new Map<string, Recipient>();
   const accounts = new Map<string, { handle: string; roles: Map<string, RoleName> }>();
   const services = new Map<string, ServiceDescription>();
+  /** The first account, whose owners are the operators. */
+  const operators = { accountId: "" };
+  const membersOf = (accountId: string) =>
+    [...(accounts.get(accountId)?.roles ?? [])].flatMap(([id, role]) => {
+      const user = users.get(id);
+      return user ? [{ ...user, role }] : [];
+    });
   const server = await startNeighbours((router) => {
     router.service(IdentityInternal, {
+      listOperators: () => ({
+        accountId: operators.accountId,
+        users: membersOf(operators.accountId).filter(({ role }) => role === "owner"),
+      }),
       listRecipients({ accountId, userIds }) {
         if (accountId === undefined)
           return { users: userIds.flatMap((id) => users.get(id) ?? []).map((user) => ({ ...user })) };
-        const account = accounts.get(accountId);
-        const members = [...(account?.roles ?? [])].flatMap(([id, role]) => {
-          const user = users.get(id);
-          return user ? [{ ...user, role }] : [];
-        });
-        return { accountHandle: account?.handle ?? "", users: members };
+        return { accountHandle: accounts.get(accountId)?.handle ?? "", users: membersOf(accountId) };
       },
     });
     router.service(DeployerInternal, {
@@ -55,7 +61,7 @@ async function startWorld() {
       },
     });
   });
-  return { ...server, users, accounts, services };
+  return { ...server, users, accounts, services, operators };
 }
 
 /**

@@ -71,6 +71,14 @@ describe.skipIf(!promtool)("the rules", () => {
     });
   });
 
+  test.each([
+    ["disk", 0.8, 0.86],
+    ["memory", 0.89, 0.91],
+  ])("alert on a node whose %s runs short", async (resource, well, short) => {
+    const node = (ratio: number) => `berth_node_used_ratio{node="one",resource="${resource}"} ${ratio}\n`;
+    await expectAlert("BerthNodeShort", { before: node(well), during: node(short), after: node(well) });
+  });
+
   test("alert on an addon's volume that is nearly full, and on that of nobody else", async () => {
     const volume = (namespace: string, available: number) =>
       ["available", "capacity"]
@@ -131,6 +139,18 @@ describe.skipIf(!promtool)("the rules", () => {
     await expectAlert("BerthAddonsStuck", { before: stuck(0), during: stuck(1), after: stuck(0) });
   });
 
+  test.each([
+    ["could not be restored to the side", "berth_addon_backup_proofs_failed", 1],
+    ["was not restored to the side for long", "berth_addon_backup_proof_age_seconds", 4 * 86_400],
+  ])("alert on backups of addons of which one %s", async (_which, name, value) => {
+    const metric = (value: number) => `${name} ${value}\n`;
+    await expectAlert("BerthAddonBackupUnproved", {
+      before: metric(0),
+      during: metric(value),
+      after: metric(0),
+    });
+  });
+
   describe("alert on a backup, by what kube-state-metrics says of its CronJob,", () => {
     const HOUR = 3_600;
     const cronJob = (what: string, at: number) => `kube_cronjob_${what}{cronjob="berth-backup"} ${at}\n`;
@@ -164,6 +184,19 @@ describe.skipIf(!promtool)("the rules", () => {
       const later = created + succeeded(180) + failed(120);
       const during = created + succeeded(-37 * HOUR);
       await expectAlert("BerthBackupMissing", { before: later, during, after });
+    });
+  });
+
+  test("alert on domains that wait for their certificate, or whose certificate is not renewed", async () => {
+    const HOUR = 3_600;
+    const waits = (hours: number) => `berth_domains_without_certificate_oldest_seconds ${hours * HOUR}\n`;
+    await expectAlert("BerthDomainCertificates", { before: waits(1), during: waits(7), after: waits(0) });
+    const expires = (days: number) =>
+      `certmanager_certificate_expiration_timestamp_seconds{name="domain.x.tls",exported_namespace="berth-env-1"} ${days * 86_400}\n`;
+    await expectAlert("BerthDomainCertificates", {
+      before: expires(90),
+      during: expires(13),
+      after: expires(90),
     });
   });
 

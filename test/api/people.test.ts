@@ -121,7 +121,7 @@ describe("an account's plan", () => {
     const { plan, limits } = await world.must<Shown>("GET", A);
     expect(plan).toEqual({ tier: "enterprise" });
     const paid = { uploadBytes: 500 * 1024 ** 2, buildMinutes: 30 };
-    expect(limits).toEqual({ ...paid, historyDepth: 500 });
+    expect(limits).toEqual({ ...paid, historyDepth: 500, backupDays: 7 });
     const changed = { accountId: id, tier: "free", revision: 1n };
     const pool = createPool(world.database.url("billing"), { max: 1 });
     await emit(pool, TierChangedSchema, id, changed);
@@ -135,6 +135,7 @@ describe("an account's plan", () => {
         uploadBytes: 250 * 1024 ** 2,
         buildMinutes: 15,
         historyDepth: 5,
+        backupDays: 7,
         buildsAtOnce: 1,
         addons: 2,
         domains: 1,

@@ -3,7 +3,9 @@ import { parseArgs } from "node:util";
 import { manyServices } from "./many/many-services.ts";
 import { startPlatform } from "./platform.ts";
 import { type Bench, judge, print, type Row } from "./row.ts";
+import { backups } from "./rows/backups.ts";
 import { cli } from "./rows/cli.ts";
+import { consoleRow } from "./rows/console.ts";
 import { deploy } from "./rows/deploy.ts";
 import { events } from "./rows/events.ts";
 import { feed } from "./rows/feed.ts";
@@ -30,6 +32,8 @@ const benches: Bench[] = [
   writes,
   deploy,
   cli,
+  consoleRow,
+  backups,
   spawning,
   roll,
   events,

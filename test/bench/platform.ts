@@ -8,7 +8,14 @@ import { createInterface } from "node:readline";
 import { type Dispatcher, Pool } from "undici";
 import { familyOf } from "../support/processes.ts";
 
-export type Local = { origin: string; baseUrl: string; ownerToken: string; accountId: string; pid: number };
+export type Local = {
+  origin: string;
+  baseUrl: string;
+  ownerToken: string;
+  ownerEmail: string;
+  accountId: string;
+  pid: number;
+};
 
 export type Platform = Local & {
   /** From the start of the process to `.berth/local.json`. */

@@ -1,10 +1,10 @@
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import type { V1Pod, V1Secret, V1Service } from "@kubernetes/client-node";
+import type { V1Pod, V1Secret, V1Service, V1StatefulSet } from "@kubernetes/client-node";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { openBucket } from "../../deploy/backup/bucket.ts";
 import { openRegistry } from "../../deploy/backup/images.ts";
@@ -134,6 +134,51 @@ test("an installation is upgraded with its data", async () => {
   expect(await projects(await signIn())).toEqual(["kept"]);
   const pods = async () => (await kube.list(kinds.Pod, { namespace: name, labels: deployers })).items;
   await eventually("the deployer of before is gone", async () => (await pods()).length === 1);
+}, 600_000);
+
+test("helm test says that nodes do not reach the bundled registry, and finds that they do", async () => {
+  const tried = () => helm("test", name, "-n", name, "--filter", `!name=${name}-berth-test-builds`);
+  // Nothing listens there.
+  const closed = `${registryOfNodes.split(":")[0]}:${REGISTRY_PORT - 1}`;
+  await install(chartFolder, "--set", `registry.pull=${closed}`);
+  const failure = await tried().catch(({ stdout, stderr }) => `${stdout}${stderr}`);
+  expect(failure).toMatch(/The node \S+ (does not reach|expects TLS from) the bundled registry/);
+  await install(chartFolder);
+  expect(await tried()).toMatch(/-test-pulls\n(?:.*\n){2}Phase: +Succeeded/);
+}, 600_000);
+
+test("processes reach the bundled PostgreSQL and NATS by TLS once it is turned on, and without it afterwards", async () => {
+  const kubectl = await connectKubectl();
+  const ask =
+    "PGPASSWORD=$(cat /etc/berth-password/password) psql -XAtq -h 127.0.0.1 -U postgres -c \"select distinct ssl from pg_stat_ssl join pg_stat_activity using (pid) where usename like 'berth%'\"";
+  const server = `${name}-berth-postgres-0`;
+  const encrypted = () => kubectl.call("exec", "-n", name, server, "--", "sh", "-c", ask);
+  for (const [mode, expected] of [
+    ["require", "t\n"],
+    ["disable", "f\n"],
+  ]) {
+    await install(chartFolder, "--set", `bundledTls.mode=${mode}`);
+    const door = await signIn();
+    // Pods of before still answer, and no longer reach their servers.
+    await eventually("the data is there", async () => (await projects(door).catch(() => []))[0] === "kept");
+    await eventually("the pods of before are gone", async () => (await encrypted()) === expected);
+  }
+}, 600_000);
+
+test("a server gets a larger volume as docs/runbooks/BerthVolumeFilling.md#what-to-do says, and its pod runs on", async () => {
+  const kubectl = await connectKubectl();
+  const server = `${name}-berth-nats`;
+  const uid = async () => (await kube.get<V1Pod>(kinds.Pod, `${server}-0`, name))!.metadata!.uid;
+  const before = await uid();
+  const given = JSON.parse(await readFile(values, "utf8"));
+  given.nats.server.storage.size = "2Gi";
+  await writeFile(values, JSON.stringify(given));
+  await expect(install(chartFolder)).rejects.toThrow(/[Ff]orbidden/);
+  await kubectl.call("delete", "statefulset", server, "-n", name, "--cascade=orphan");
+  await install(chartFolder);
+  const set = await kube.get<V1StatefulSet>(kinds.StatefulSet, server, name);
+  expect(set!.spec!.volumeClaimTemplates![0]!.spec!.resources!.requests!.storage).toBe("2Gi");
+  expect(await uid()).toBe(before);
 }, 600_000);
 
 test("what builds of an account push is pulled with its login alone, runs, and goes with its service", async () => {

@@ -21,6 +21,8 @@ export async function connectKubectl() {
 
   return {
     call: (...args: string[]) => call(args),
+    /** Calls it with this input. */
+    send: (input: string, ...args: string[]) => call(args, input),
     /** Applies objects. */
     apply: (...objects: object[]) =>
       call(["apply", "-f", "-"], JSON.stringify({ apiVersion: "v1", kind: "List", items: objects })),

@@ -5,10 +5,11 @@ import * as kinds from "../../services/deployer/kube/kinds.ts";
 import { label, selector } from "../../services/deployer/kube/names.ts";
 import { listenAt } from "../../services/deployer/runtime/kubernetes/testing.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { settled } from "../support/apps.ts";
+import { open, settled } from "../support/apps.ts";
 import { readRun } from "../support/cluster-run.ts";
 import { openPlatform } from "../support/world.ts";
 import { findPrefix } from "./prefix.ts";
+import { podsOf } from "./web-service.ts";
 
 const { namespace } = inject("platform")!;
 let kube: Kube;
@@ -60,6 +61,40 @@ describe("the network policies", () => {
     const targets = { dns: `tcp://${host}:53`, platform: gateway(), lookup: "lookup://web" };
     const labels = { [label("kind")]: "app" };
     expect(await findReachable(home!.metadata!.name!, targets, labels)).toEqual(["lookup"]);
+    await world.stop();
+  });
+
+  test("a private service answers its neighbours by its name, and the ingress controller has no way to it", async () => {
+    const { ingress } = await readRun();
+    const world = await openPlatform();
+    const { E, S, environmentId } = await world.environment();
+    const image = inject("clusterImages").node;
+    const run = async (name: string, script: string, more: object) => {
+      const config = { minReadySeconds: 0, command: `node -e '${script}'`, ...more };
+      const { id } = await world.must<{ id: string }>("POST", `${E}/services`, { name, type: "web", config });
+      await world.must("POST", `${S(name)}/deploy`, { image });
+      await settled(world, S(name), 1);
+      const { url } = await world.must<{ url?: string }>("GET", S(name));
+      return { id, url };
+    };
+    const serve = (answer: string) =>
+      `require("node:http").createServer(async (q, r) => r.end(${answer})).listen(process.env.PORT)`;
+    const inner = await run("inner", serve('"inner"'), { public: false, metricsPath: "/metrics" });
+    const outer = await run("outer", serve('await (await fetch("http://inner")).text()'), {});
+    expect(inner.url).toBeUndefined();
+    const [pod] = await podsOf(kube, inner.id);
+    expect(pod?.metadata?.annotations).toMatchObject({
+      "prometheus.io/path": "/metrics",
+      "prometheus.io/port": "8080",
+    });
+    expect((await open(outer.url!)).body).toBe("inner");
+    const home = { [label("environment")]: environmentId };
+    const [found] = (await kube.list(kinds.Namespace, { labels: selector(home) })).items;
+    const { name = "" } = found!.metadata!;
+    const ingresses = await kube.list(kinds.Ingress, { namespace: name });
+    expect(ingresses.items.map(({ metadata }) => metadata?.name)).toEqual(["outer"]);
+    const targets = { inner: `tcp://inner.${name}:80`, outer: `tcp://outer.${name}:80` };
+    expect(await findReachable(ingress.namespace, targets)).toEqual(["outer"]);
     await world.stop();
   });
 

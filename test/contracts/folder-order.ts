@@ -26,9 +26,11 @@ export const FOLDER_ORDER: Record<string, Floors> = {
   "deploy/backup": {
     floors: ["backup restore", "backups open", "folder images uploads", "bucket config database events"],
   },
-  "deploy/cluster": { floors: ["ingress main", "run", "images", "node", "commands lock", "settings"] },
+  "deploy/cluster": {
+    floors: ["ingress main", "operator run", "images", "node", "commands lock", "settings"],
+  },
   "deploy/database": { floors: ["prepare", "provision"] },
-  "deploy/images": { floors: ["main", "images", "engine sbom"] },
+  "deploy/images": { floors: ["main", "images", "engine sbom", "components"] },
   "deploy/local": {
     floors: [
       "main",
@@ -36,9 +38,12 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "programs",
       "mail nats payments postgres terminal",
       "data",
-      "console processes",
+      "console processes walls",
       "failure",
     ],
+  },
+  "deploy/release": {
+    floors: ["main", "make", "parts publish", "image", "source", "run settings tar"],
   },
   "deploy/stripe-simulator": {
     floors: [
@@ -80,7 +85,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
     floors: [
       "main",
       "api reconcile",
-      "jobs",
+      "backups jobs",
       "runs",
       "builds engine events",
       "config releases",
@@ -114,7 +119,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
   "services/notifications": {
     floors: [
       "main",
-      "events feed unsubscribing",
+      "capacity events feed unsubscribing",
       "mail notices",
       "preferences",
       "digests",

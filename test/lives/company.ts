@@ -107,7 +107,7 @@ export async function openCompany() {
   const cancel = createCancel({ pool, provider, lock, syncLocked, resumeCancellation, log });
   const makeChange = createMakeChange({ pool, provider, priceId });
   const coupons = createCoupons({ pool, provider, lock, now, log });
-  const pages = { subscribed: "https://shop.test/", notSubscribed: "https://shop.test/" };
+  const pages = { subscribed: () => "https://shop.test/", notSubscribed: () => "https://shop.test/" };
   const checkout = { pool, provider, lock, priceId, readMembers, coupons, pages, now };
   const tierOf: TierOf = async (db, accountId) => (await findAccount(db, accountId)).tier ?? "free";
   const { signal } = new AbortController();
@@ -124,7 +124,7 @@ export async function openCompany() {
     previewCancel: (accountId: string) => previewCancellation({ pool, provider }, accountId),
     ...createChangePlan({
       ...{ pool, provider, lock, priceId, readMembers, makeChange, syncLocked, log },
-      plans: { defaultTier: "free", planQuotas: "on", planOpenPorts: {} },
+      plans: { defaultTier: "free", planQuotas: "on", planOpenPorts: {}, planSizes: {}, planBackupDays: {} },
     }),
     openCheckout: createCheckout(checkout),
     previewCheckout: createPreviewCheckout({

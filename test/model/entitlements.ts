@@ -5,6 +5,12 @@ export const RETAINED = 2;
 /** So that builds wait for each other. */
 export const BUILDS_AT_ONCE = 1;
 
-const plans = createEntitlements({ defaultTier: "free", planQuotas: "off", planOpenPorts: {} });
+const plans = createEntitlements({
+  defaultTier: "free",
+  planQuotas: "off",
+  planOpenPorts: {},
+  planSizes: {},
+  planBackupDays: {},
+});
 
 export const entitlementsOf: EntitlementsOf = (tier) => ({ ...plans(tier), historyDepth: RETAINED });

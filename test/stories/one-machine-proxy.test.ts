@@ -92,7 +92,6 @@ test("everything that is answered, mailed and printed has the public URL, and lo
     `Console     ${PUBLIC}/ `,
     `https://<service>-<environment>-<project>.${APPS}`,
     `npx berth login ${PUBLIC}`,
-    "without isolation",
     "Isolation begins on a cluster",
   ])
     expect(said).toContain(line);

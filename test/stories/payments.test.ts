@@ -17,7 +17,7 @@ test("npm start sells plans on a simulator's page, and what was paid outlives a 
   const home = launched.checkoutUrl!;
   expect(await (await fetch(home)).text()).toContain("WELCOME20");
 
-  const { call, must, A } = await openDoor(launched.origin, launched.ownerToken);
+  const { call, must, A, accountId } = await openDoor(launched.origin, launched.ownerToken);
   expect((await call("GET", `${A}/subscription`)).status).toBe(404);
   const { checkoutUrl } = await must<{ checkoutUrl: string }>("POST", `${A}/subscription`, { tierId: "pro" });
   expect(new URL(checkoutUrl).origin).toBe(new URL(home).origin);
@@ -26,7 +26,7 @@ test("npm start sells plans on a simulator's page, and what was paid outlives a 
     body: new URLSearchParams({ action: "pay", card_number: "4242 4242 4242 4242" }),
     redirect: "manual",
   });
-  expect(paid.headers.get("location")).toBe(`${launched.origin}/billing/subscribed`);
+  expect(paid.headers.get("location")).toBe(`${launched.origin}/billing/subscribed?account=${accountId}`);
   const subscribed = await eventually("the webhook arrived", async () => {
     const { status, body } = await call<{ id: string; status: string }>("GET", `${A}/subscription`);
     return status === 200 && body;

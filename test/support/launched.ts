@@ -28,6 +28,14 @@ export type Launched = Awaited<ReturnType<typeof launchOnce>>;
 
 type LaunchOptions = { dir?: string; disk?: Disk; env?: NodeJS.ProcessEnv; args?: string[] };
 
+/** No limit of requests, and no notices of the disk and the memory of where the tests run. */
+export const QUIET = {
+  RATE_LIMITS: "off",
+  DISK_WARN_PERCENT: "0",
+  DISK_URGENT_PERCENT: "0",
+  MEMORY_WARN_PERCENT: "0",
+};
+
 /** Between the choice of a free port and its use, another test's platform may take it. */
 const TRIES = 3;
 const PORT_TAKEN = /EADDRINUSE|Port \d+ on \S+ is in use/;
@@ -52,7 +60,7 @@ async function launchOnce(data: string, { disk, env, args: more = [] }: LaunchOp
   const child = spawn(program!, args, {
     cwd: root,
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, RATE_LIMITS: "off", ...env },
+    env: { ...process.env, ...QUIET, ...env },
   });
   // The disk is mounted for the platform only.
   const localFile = join(`/proc/${child.pid}/root`, data, "local.json");

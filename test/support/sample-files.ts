@@ -2,36 +2,62 @@ import { globSync } from "node:fs";
 import { join } from "node:path";
 import { createRandom } from "../../services/kit/testing/random.ts";
 
-/** Test files that are long by nature. */
-const LONG = [
-  // Processes and servers fail, are killed, or cannot be reached.
-  "test/resilience/*.test.ts",
-  "services/*/resilience/*.test.ts",
-  "services/**/{kills,faults}.test.ts",
-  "test/alerts/*.test.ts",
-  // Pages in a browser, in each size and color.
-  "test/stories/pages/*.test.ts",
-  "test/stories/reference-page.test.ts",
-  // Renderings of the chart with each preset.
-  "test/contracts/chart/*.test.ts",
-  // Apps of each language, addons, and ten thousand services.
-  "services/deployer/builder/local/*.test.ts",
-  "services/deployer/addons/{lifecycle,rotation}.test.ts",
-  "services/deployer/runtime/kubernetes/many/*.test.ts",
-  // The whole platform, or its servers, started again and again.
-  "deploy/{backup,local/backup,local/postgres}/*.test.ts",
-  "test/stories/{start,plans,payments}.test.ts",
-];
+/** Test files that are long by nature, by what makes them so. */
+const LONG = {
+  "processes and servers that fail, are killed, or cannot be reached": [
+    "test/{resilience,alerts}/*.test.ts",
+    "services/*/resilience/*.test.ts",
+    "services/**/{kill,kills,faults}.test.ts",
+    "services/kit/events/*.test.ts",
+    "services/deployer/{suspension,usage}/*.test.ts",
+  ],
+  "a payment provider whose time passes, that hangs, or answers in another order": [
+    "services/billing/{cancellation,disputes,metering,seats,webhook}/*.test.ts",
+    "test/stories/payments.test.ts",
+  ],
+  "pages in a browser, in each size and color": [
+    "test/stories/{console,pages}/*.test.ts",
+    "test/stories/{reference-page,docs-site}.test.ts",
+  ],
+  "programs of users: the command line, agents, and what the README says": [
+    "test/stories/{cli,mcp,addons}/*.test.ts",
+    "test/stories/{readme,metrics,main-path,roll-over,rollback,one-machine-proxy}.test.ts",
+    "deploy/server/*.test.ts",
+  ],
+  "apps that are built and run, with jobs and databases": [
+    "services/deployer/builder/local/*.test.ts",
+    "services/deployer/{backups,builds,domains,jobs,releases,runs}/*.test.ts",
+    "services/deployer/runtime/local/*.test.ts",
+    "services/deployer/addons/{lifecycle,rotation}.test.ts",
+  ],
+  "ten thousand services": ["services/deployer/runtime/kubernetes/many/*.test.ts"],
+  "renderings of the chart with each preset": ["test/contracts/chart/*.test.ts"],
+  "the whole platform, or its servers, started again and again": [
+    "deploy/{backup,local/backup,local/postgres}/*.test.ts",
+    "test/stories/{start,plans}.test.ts",
+  ],
+};
 const ONE_IN = 4;
 
-/** Returns which of the files that are long by nature a sample leaves out, which the seed decides, and how many it has. */
+/**
+ * Returns which of the files that are long by nature a sample leaves out, which the seed decides, and how many it has: one
+ * in four of each kind.
+ */
 export function sampleFiles(seed: number): { leftOut: string[]; size: string } {
-  const files = globSync(LONG, { cwd: join(import.meta.dirname, "../..") }).toSorted();
   const { next } = createRandom(seed);
-  const shuffled = files.map((file) => ({ file, rank: next() })).toSorted((a, b) => a.rank - b.rank);
-  const some = Math.ceil(files.length / ONE_IN);
-  return {
-    leftOut: shuffled.slice(some).map(({ file }) => file),
-    size: `files of what is long: ${some} of ${files.length}`,
-  };
+  const seen = new Set<string>();
+  const kinds = Object.values(LONG).map((patterns) =>
+    globSync(patterns, { cwd: join(import.meta.dirname, "../..") })
+      .filter((file) => !file.endsWith(".cluster.test.ts") && !seen.has(file))
+      .toSorted()
+      .map((file) => ({ file, rank: next() }))
+      .toSorted((a, b) => a.rank - b.rank)
+      .map(({ file }) => {
+        seen.add(file);
+        return file;
+      }),
+  );
+  const leftOut = kinds.flatMap((files) => files.slice(Math.ceil(files.length / ONE_IN)));
+  const all = kinds.flat().length;
+  return { leftOut, size: `files of what is long: ${all - leftOut.length} of ${all}` };
 }

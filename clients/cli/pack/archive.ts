@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
+import { END, headerOf, paddingOf } from "../../pack/tar.ts";
 import { refused } from "../failure.ts";
-import { END, headerOf, paddingOf } from "./tar.ts";
 import type { Listing } from "./walk.ts";
 
 export type Archive = { blob: Blob; remove: () => Promise<void> };
@@ -41,7 +41,7 @@ export async function pack(listing: Listing, signal: AbortSignal): Promise<Archi
   }
 }
 
-async function* tarOf({ entries }: Listing): AsyncGenerator<Buffer> {
+async function* tarOf({ entries }: Listing): AsyncGenerator<Uint8Array> {
   for (const entry of entries) {
     yield headerOf(entry);
     if (entry.kind !== "file") continue;

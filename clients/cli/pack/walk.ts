@@ -1,13 +1,13 @@
 import type { Stats } from "node:fs";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import { isIgnored, parseRules, type Rules } from "../../pack/ignore-rules.ts";
+import { type Entry, pointsOutside } from "../../pack/tar.ts";
 import { refused } from "../failure.ts";
-import { isIgnored, parseRules, type Rules } from "./ignore-rules.ts";
 
 export type PackedEntry =
-  | { kind: "file"; path: string; from: string; size: number; executable: boolean }
-  | { kind: "folder"; path: string }
-  | { kind: "link"; path: string; target: string };
+  | Exclude<Entry, { kind: "file" }>
+  | (Extract<Entry, { kind: "file" }> & { from: string });
 
 export type Listing = {
   /** Absolute path of the packed folder. */
@@ -87,14 +87,7 @@ async function entryOf(path: string, from: string, about: Stats): Promise<Packed
 
 /** A link that points outside would be refused by the build, after the upload. */
 function checkedTarget(path: string, target: string): string {
-  let depth = path.split("/").length - 1;
-  let escapes = target.startsWith("/");
-  for (const part of target.split("/")) {
-    if (part === "..") depth--;
-    else if (part !== "." && part !== "") depth++;
-    if (depth < 0) escapes = true;
-  }
-  if (escapes)
+  if (pointsOutside(path, target))
     throw refused(`The link ${path} points outside of the folder: ${target}.`, `berth up --exclude /${path}`);
   return target;
 }

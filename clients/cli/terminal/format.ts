@@ -10,11 +10,15 @@ export function bytes(count: number): string {
   return `${(count / GB).toFixed(1)} GB`;
 }
 
-/** Formats a duration in ms: `6.2 s`, `3 min 20 s`. */
+/** Formats a duration in ms: `6.2 s`, `3 min 20 s`, `2 h 5 min`, `6 days 23 h`. */
 export function duration(ms: number): string {
   const seconds = Math.max(0, ms) / 1_000;
   if (seconds < 60) return `${seconds.toFixed(1)} s`;
-  return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${minutes % 60} min`;
+  return `${Math.floor(hours / 24)} days ${hours % 24} h`;
 }
 
 /** Formats how long ago something was, by the clock `now` (ms). */

@@ -14,7 +14,7 @@ export const dist = join(here, "dist");
 const STAMP = join(dist, "built-from");
 
 /** What a build depends on. */
-const SOURCES = ["clients/console", "clients/typescript/src", "package-lock.json"];
+const SOURCES = ["clients/console", "clients/typescript/src", "clients/pack", "package-lock.json"];
 const COMPRESSED = /\.(?:js|css|svg)$/;
 
 /** Builds the console unless the files that are there are of the same sources. Returns whether it built. */

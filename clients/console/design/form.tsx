@@ -82,7 +82,17 @@ export function Input({ label, hint, ...rest }: InputProps) {
 }
 
 /** The name of a new project, environment or service. */
-export function NameInput() {
+export function NameInput({ proposed }: { proposed?: string }) {
   const { name, nameHint } = texts.home;
-  return <Input label={name} hint={nameHint} name="name" required maxLength={40} spellCheck={false} />;
+  return (
+    <Input
+      label={name}
+      hint={nameHint}
+      name="name"
+      required
+      maxLength={40}
+      spellCheck={false}
+      defaultValue={proposed}
+    />
+  );
 }

@@ -21,6 +21,27 @@ export function ago(time: string, now = Date.now()): string {
   return time;
 }
 
+const CENTS = new Intl.NumberFormat(LOCALE, { style: "currency", currency: "USD" });
+const FINE = new Intl.NumberFormat(LOCALE, { style: "currency", currency: "USD", maximumFractionDigits: 4 });
+const EXACT_DOLLARS = new Intl.NumberFormat(LOCALE, {
+  style: "currency",
+  currency: "USD",
+  maximumFractionDigits: 9,
+});
+// Periods of billing begin and end by UTC.
+const DAY = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium", timeZone: "UTC" });
+
+/** Returns an amount of money that is charged, in whole cents. */
+export const dollars = (usd: number) => CENTS.format(usd);
+
+/** Returns an amount of compute, which is counted in less than cents. */
+export const fineDollars = (usd: number) => FINE.format(usd);
+
+/** Returns an amount of compute as it is counted. */
+export const exactDollars = (usd: number) => EXACT_DOLLARS.format(usd);
+
+export const day = (time: string) => DAY.format(new Date(time));
+
 export const exactly = (time: string) => EXACT.format(new Date(time));
 
 /** Returns a duration as people read it: 8 s, 2 min 5 s, 3 h 12 min. */
@@ -34,3 +55,15 @@ export function lasting(ms: number): string {
 
 /** Returns the start of a commit's hash. */
 export const short = (commit: string) => commit.slice(0, 8);
+
+const SIZES = ["B", "KiB", "MiB", "GiB"] as const;
+
+/** Returns a size as people read it: 12 B, 3.4 KiB, 250 MiB. */
+export function sized(bytes: number): string {
+  let [amount, unit] = [bytes, 0];
+  while (amount >= 1_024 && unit < SIZES.length - 1) {
+    amount /= 1_024;
+    unit++;
+  }
+  return `${unit === 0 || amount >= 100 ? Math.round(amount) : Number(amount.toFixed(1))} ${SIZES[unit]}`;
+}

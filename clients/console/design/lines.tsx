@@ -1,6 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { texts } from "../texts.ts";
+import { download } from "./download.ts";
 
 export type Line = { id: number; text: string; note?: string; tone?: "error" };
 
@@ -48,7 +49,10 @@ export function Lines({ lines, label, name, empty, children }: LinesProps) {
           {texts.logs.wrap}
         </label>
         {children}
-        <button type="button" onClick={() => download(name, shown)}>
+        <button
+          type="button"
+          onClick={() => download(`${name}.log`, shown.map(({ text }) => `${text}\n`).join(""))}
+        >
           {texts.logs.download}
         </button>
         <span className="hint">{texts.logs.shown(shown.length, lines.length)}</span>
@@ -83,17 +87,6 @@ export function Lines({ lines, label, name, empty, children }: LinesProps) {
       </section>
     </>
   );
-}
-
-function download(name: string, lines: Line[]): void {
-  const url = URL.createObjectURL(
-    new Blob([lines.map(({ text }) => `${text}\n`).join("")], { type: "text/plain" }),
-  );
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = `${name}.log`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: terminals are controlled by them.

@@ -2,13 +2,14 @@ import { type ReactNode, useEffect, useReducer } from "react";
 import { isRefusal, Unreachable } from "../../typescript/src/index.ts";
 import type { Liveness } from "../live/follow.ts";
 import { texts } from "../texts.ts";
+import { Complaint } from "./complaint.ts";
 import { ago, exactly } from "./format.ts";
 
 /** Returns what to tell a person about an error: what the API says, or what else is wrong. */
 export function sentenceOf(error: unknown): string {
   if (isRefusal(error, "forbidden") && "requiredRole" in error && error.requiredRole)
     return texts.failures.roleTooLow(error.requiredRole as string);
-  if (isRefusal(error)) return error.message;
+  if (isRefusal(error) || error instanceof Complaint) return error.message;
   if (error instanceof Unreachable)
     return navigator.onLine ? texts.failures.unreachable : texts.failures.offline;
   return texts.failures.internal;

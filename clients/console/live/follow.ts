@@ -75,7 +75,8 @@ function nextTry(ms: number, signal: AbortSignal): Promise<void> {
 /** Long enough to look at another tab and come back. */
 const UNSEEN_MS = 10_000;
 
-function useIsSeen(): boolean {
+/** Whether somebody sees this tab, or did a moment ago. */
+export function useIsSeen(): boolean {
   const [isSeen, setIsSeen] = useState(!document.hidden);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;

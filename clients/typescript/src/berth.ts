@@ -1,3 +1,4 @@
+import { backupHelpers } from "./backups.ts";
 import { Caller, type CallOptions, type ClientOptions } from "./caller.ts";
 import { deploymentHelpers } from "./deployments.ts";
 import { Operations } from "./generated/api.ts";
@@ -5,6 +6,7 @@ import { environmentHelpers, variableHelpers } from "./sets.ts";
 
 /** A client of Berth's API. Nothing is sent until a method is called. */
 export class Berth extends Operations {
+  declare readonly backups: Operations["backups"] & ReturnType<typeof backupHelpers>;
   declare readonly deployments: Operations["deployments"] & ReturnType<typeof deploymentHelpers>;
   declare readonly environments: Operations["environments"] & ReturnType<typeof environmentHelpers>;
   declare readonly variables: Operations["variables"] & ReturnType<typeof variableHelpers>;
@@ -15,6 +17,7 @@ export class Berth extends Operations {
     const caller = new Caller(options);
     super(caller);
     this.#requests = caller;
+    Object.assign(this.backups, backupHelpers(this.backups));
     Object.assign(this.deployments, deploymentHelpers(this.deployments));
     Object.assign(this.environments, environmentHelpers(this.environments));
     Object.assign(this.variables, variableHelpers(this.variables));

@@ -12,8 +12,11 @@ type ReasonsOf<C> = { [O in Operation]: C extends keyof Refusals[O] ? Refusals[O
 type Contexts = {
   forbidden: { requiredRole?: "reader" | "editor" | "owner" };
   impact_confirmation_required: {
-    /** What would be affected: the first 20 services, and how many there are. */
-    impact: { services: ImpactedService[]; total: number };
+    /**
+     * What would be affected: the first 20 services, and how many there are. Of a deletion also how many backups of addons
+     * are kept, and until when.
+     */
+    impact: { services: ImpactedService[]; total: number; keptBackups?: number; keptUntil?: string };
   };
   quota_exceeded: { limit?: number | string };
   payload_too_large: { limit?: number };

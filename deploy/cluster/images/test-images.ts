@@ -2,13 +2,13 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Program, programPath } from "../node/programs.ts";
-import { registry, withBuildpacks } from "../settings.ts";
+import { registry, withAcme, withBuildpacks, withCloudNativePg } from "../settings.ts";
 import type { Bases } from "./base-images.ts";
 import { push } from "./registry.ts";
 
 /** Stand-ins for public images, each with the programs and the files of this repository that it contains. */
 const recipes = {
-  postgres: {},
+  postgres: { version: "15" },
   redis: {},
   python: {},
   registry: {},
@@ -19,6 +19,8 @@ const recipes = {
     files: ["buildpack.toml", "order.toml", "detect.sh", "build.sh"],
     runImage: "node",
   },
+  acmesolver: { programs: ["acmesolver"] },
+  "cloudnative-pg": { programs: ["cloudnative-pg"] },
 } satisfies Record<string, Contents>;
 
 type Contents = {
@@ -27,9 +29,13 @@ type Contents = {
   files?: string[];
   /** The image that what it builds runs in. */
   runImage?: keyof Bases;
+  /** What its tag begins with: CloudNativePG reads there which PostgreSQL it has. */
+  version?: string;
 };
 
-type Optional = "buildpacks";
+/** What only some runs have. */
+const optional = { buildpacks: withBuildpacks, acmesolver: withAcme, "cloudnative-pg": withCloudNativePg };
+type Optional = keyof typeof optional;
 export type TestImages = Record<Exclude<keyof typeof recipes, Optional>, string> &
   Partial<Record<Optional, string>>;
 
@@ -37,7 +43,7 @@ export type TestImages = Record<Exclude<keyof typeof recipes, Optional>, string>
 export async function pushTestImages(bases: Bases): Promise<TestImages> {
   const made: Partial<TestImages> = {};
   for (const [name, contents] of Object.entries(recipes) as [keyof TestImages, Contents][]) {
-    if (name === "buildpacks" && !withBuildpacks) continue;
+    if (name in optional && !optional[name as Optional]) continue;
     const dockerfile = await readFile(join(import.meta.dirname, `${name}.Dockerfile`), "utf8");
     const files = await filesOf(name, contents);
     const args = {
@@ -46,7 +52,8 @@ export async function pushTestImages(bases: Bases): Promise<TestImages> {
     };
     const texts = (contents.files ?? []).map((file) => readFile(files[file]!, "utf8"));
     const parts = JSON.stringify([dockerfile, files, args, ...(await Promise.all(texts))]);
-    const tag = createHash("sha256").update(parts).digest("hex").slice(0, 16);
+    const hash = createHash("sha256").update(parts).digest("hex").slice(0, 16);
+    const tag = contents.version === undefined ? hash : `${contents.version}-${hash}`;
     made[name] = await push({ name, tag, dockerfile, files, args });
   }
   return made as TestImages;

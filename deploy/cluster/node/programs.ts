@@ -4,7 +4,7 @@ import { readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { run, timed } from "../commands.ts";
 import { withLock } from "../lock.ts";
-import { folders, withBuildpacks } from "../settings.ts";
+import { folders, withAcme, withBuildpacks, withCloudNativePg } from "../settings.ts";
 
 const kubernetes = { version: "1.36.3", major: "1", minor: "36" };
 
@@ -44,14 +44,25 @@ const modules = {
   "nats-server": { tool: true },
   launcher: { tool: true },
   pause: {},
+  "cert-manager": { tool: true },
+  acmesolver: { tool: true },
+  pebble: { tool: true },
+  "cloudnative-pg": { tool: true },
+  actionlint: { tool: true },
+  "helm-4": { tool: true },
 } satisfies Record<string, Module>;
 
 type Module = { stamps?: string[]; tool?: boolean };
 export type Program = keyof typeof modules;
-const OF_BUILDPACKS: Program[] = ["lifecycle", "launcher"];
-export const programs = (Object.keys(modules) as Program[]).filter(
-  (name) => withBuildpacks || !OF_BUILDPACKS.includes(name),
-);
+const left: Program[] = [
+  // Only tests outside of the cluster need them, and build them.
+  "actionlint",
+  "helm-4",
+  ...(withBuildpacks ? [] : (["lifecycle", "launcher"] as const)),
+  ...(withAcme ? [] : (["cert-manager", "acmesolver", "pebble"] as const)),
+  ...(withCloudNativePg ? [] : (["cloudnative-pg"] as const)),
+];
+export const programs = (Object.keys(modules) as Program[]).filter((name) => !left.includes(name));
 
 const sources = join(import.meta.dirname, "../go");
 const flags = ["-trimpath", "-mod=readonly", "-buildvcs=false"];

@@ -15,7 +15,7 @@ export type RunSettings = {
   /** Where images are pushed to, and the name by which nodes pull. The registry has no TLS. */
   registry: { push: string; pull: string };
   /** `name:tag` of each image in that registry. */
-  images: Record<Image, string> & { buildpacks?: string };
+  images: Record<Image, string> & { buildpacks?: string; acmesolver?: string; "cloudnative-pg"?: string };
   ingress: { address: string; className: string; namespace: string };
   objectStore: { endpoint: string; accessKey: string; secretKey: string };
   /** The address at which pods reach this machine. */
@@ -28,8 +28,8 @@ type Image =
   | ("pause" | "base" | "node-slim" | "node" | "platform" | "next" | "builder")
   | ("postgres" | "redis" | "python" | "registry" | "nats" | "versitygw");
 
-/** Pushes every image that tests need, writes the settings to a file and returns its name. */
-export async function prepareRun(): Promise<string> {
+/** Pushes every image that tests need, writes the settings to a file and returns its name, and the images. */
+export async function prepareRun(): Promise<{ file: string; images: RunSettings["images"] }> {
   const bases = await pushBases();
   const images = { ...bases, ...(await pushPlatform(bases)), ...(await pushTestImages(bases)) };
   const settings: RunSettings = {
@@ -45,5 +45,5 @@ export async function prepareRun(): Promise<string> {
   };
   const file = join(folders.node, "run.json");
   await writeFile(file, `${JSON.stringify(settings, null, 2)}\n`, { mode: 0o600 });
-  return file;
+  return { file, images };
 }

@@ -3,13 +3,15 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { archiveOf } from "../../../test/support/archives.ts";
 import { end, type Launched, launch } from "../../../test/support/launched.ts";
 
 let folder: string;
 let platform: Launched;
+/** Whether this machine can make backups of postgres addons. */
+const hasDumps = inject("hasDumps");
 const inFolder = (name: string) => join(folder, name);
 
 beforeAll(async () => {
@@ -76,6 +78,12 @@ test("a machine is restored elsewhere from a backup and its keys, and from neith
   }
   await deploy();
   await tables(before.value, "create table customers (name text)");
+  const backup = hasDumps && (await must<{ id: string }>("POST", `${E}/services/db/backups`, {}));
+  if (backup)
+    await eventually("the addon is backed up", async () => {
+      const path = `${E}/services/db/backups/${backup.id}`;
+      return (await must<{ status: string }>("GET", path)).status === "succeeded";
+    });
 
   // While it runs.
   const made = await run("backup", "--data", inFolder("first"), "--to", inFolder("backups"));
@@ -107,10 +115,16 @@ test("a machine is restored elsewhere from a backup and its keys, and from neith
   const { data } = await must<{ data: { name: string }[] }>("GET", `${S}/variables`);
   expect(data.map(({ name }) => name)).toEqual(["DB", "SECRET"]);
   expect(await must("POST", `${S}/variables/SECRET/reveal`, {})).toMatchObject({ value: "a-secret" });
-  // Addons are there again, with their passwords, and empty.
+  // Addons are there again, with their passwords, and empty until they are restored themselves.
   expect(await database()).toEqual(before);
   await eventually("the addon answers", () => tables(before.value).catch(() => undefined));
   expect(await tables(before.value)).toEqual([]);
+  if (backup) {
+    await must("POST", `${E}/services/db/restore`, { backup: backup.id, confirmImpact: true });
+    await eventually("the addon has its data again", async () =>
+      (await tables(before.value).catch((): string[] => [])).includes("customers"),
+    );
+  }
   const cache = () => must<{ status: string }>("GET", `${E}/services/cache`);
   await eventually("the other addon runs", async () => (await cache()).status === "running");
   // The build is gone; what was uploaded can be deployed again.

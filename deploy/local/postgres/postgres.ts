@@ -101,7 +101,6 @@ function settings(durable: boolean): string[] {
     "unix_socket_directories=",
     // Sized for a laptop: few worker processes, little memory.
     "shared_buffers=32MB",
-    "max_connections=200",
     "max_worker_processes=2",
     "max_parallel_workers=0",
     "autovacuum_max_workers=1",
@@ -116,10 +115,20 @@ function settings(durable: boolean): string[] {
     "log_error_verbosity=terse",
     "log_checkpoints=off",
   ];
-  const fast = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "checkpoint_timeout=1h"];
+  // Of tests, as many workers as a machine has processors share a server.
+  const fast = [
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "checkpoint_timeout=1h",
+    "max_connections=1000",
+  ];
   // Recovery syncs the file system with one call, however many databases the addons have.
   const system = process.platform === "linux" ? ["recovery_init_sync_method=syncfs"] : [];
-  return [...common, ...system, ...(durable ? [] : fast)].flatMap((setting) => ["-c", setting]);
+  return [...common, ...system, ...(durable ? ["max_connections=200"] : fast)].flatMap((setting) => [
+    "-c",
+    setting,
+  ]);
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Secrets } from "../data/secrets.ts";
 import type { PaymentSettings } from "../payments.ts";
 import { addonRole, database } from "../postgres/database.ts";
+import type { LocalWalls } from "../walls.ts";
 
 /** What the environments of programs are made from. */
 export type PlatformContext = {
@@ -17,9 +18,12 @@ export type PlatformContext = {
   behindProxy: boolean;
   natsUrl: string;
   databaseUrl(database: string, role: string, password: string): string;
+  /** The data folder, whose disk is watched. */
+  dataDir: string;
   deployerDir: string;
   /** Where apps are built and run. */
   appsDir: string;
+  walls: LocalWalls;
   /** Where fetched programs are kept. */
   programsDir: string;
   /** How services send mail. */
@@ -81,10 +85,13 @@ export const programs: Program[] = [
       databaseUrl,
       deployerDir,
       appsDir,
+      walls,
       programsDir,
     }) => ({
       DATA_DIR: deployerDir,
       APPS_DIR: appsDir,
+      APP_WALLS: walls.missing === undefined ? "on" : "off",
+      HIDDEN_PATHS: JSON.stringify(walls.hidden),
       PROGRAMS_DIR: programsDir,
       ROUTER_PORT: String(ports.router),
       ROUTER_HOST: listen,
@@ -101,11 +108,12 @@ export const programs: Program[] = [
     name: "notifications",
     folder: "services/notifications",
     kind: "service",
-    env: ({ secrets, origin, mail }) => ({
+    env: ({ secrets, origin, mail, dataDir, appsDir }) => ({
       PUBLIC_ORIGIN: origin,
       API_PREFIX,
       SMTP_URL: mail.url,
       MAIL_FROM: mail.from,
+      WATCHED_FOLDERS: JSON.stringify([dataDir, appsDir]),
       SECRET_KEYS: secrets.secretKeys,
       // Whoever uses the API of this machine also runs it, and tries receivers that run on it too.
       WEBHOOKS_PRIVATE: process.env.WEBHOOKS_PRIVATE || "on",
@@ -178,7 +186,7 @@ function planSettings(): Record<string, string> {
 /** From the launcher's own environment: what programs, builds and proxies need, and nothing by accident. */
 function machineEnvironment(): Record<string, string> {
   const wanted =
-    /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|TZ|LANG|LC_\w+|XDG_\w+|https?_proxy|no_proxy|all_proxy|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS|npm_config_registry|PIP_\w+|OTEL_\w+|RATE_LIMIT\w+|DOMAINS_\w+|DNS_SERVERS)$/i;
+    /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|TZ|LANG|LC_\w+|XDG_\w+|https?_proxy|no_proxy|all_proxy|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS|npm_config_registry|PIP_\w+|OTEL_\w+|RATE_LIMIT\w+|DOMAINS_\w+|DNS_SERVERS|ADDON_BACKUPS_KEPT|ADDON_PROOFS|PLAN_BACKUP_DAYS|(DISK|MEMORY)_(WARN|URGENT)_PERCENT)$/i;
   const entries = Object.entries(process.env).filter(
     (entry): entry is [string, string] => wanted.test(entry[0]) && entry[1] !== undefined,
   );

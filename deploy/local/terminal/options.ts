@@ -40,7 +40,7 @@ Behind a proxy with TLS (docs/one-machine-proxy.md#public-addresses); later star
   --apps-domain DOMAIN  apps get https addresses below it: apps.example.com
   --listen ADDRESS      listen at this address of the machine, not at 127.0.0.1 only
 
-Berth on one machine has no isolation between apps: whoever can deploy can do what the user who runs it can.
+Berth on one machine does not isolate apps as a cluster does: docs/one-machine-proxy.md#walls.
 Ctrl-C stops everything. Exit codes: deploy/local/README.md.`;
 
 /** Reads the command line. @throws StartFailure `usage`. */

@@ -11,7 +11,15 @@ const info = {
   mailUrl: "http://127.0.0.1:4002/secret-path/",
   pid: 1,
 };
-const about = { data: "/srv/berth", listen: "127.0.0.1", router: 4001, moved: [], seconds: 1, fresh: false };
+const about = {
+  data: "/srv/berth",
+  listen: "127.0.0.1",
+  router: 4001,
+  moved: [],
+  seconds: 1,
+  fresh: false,
+  noWalls: undefined,
+};
 
 test("a journal gets no secret: it says where they are", async () => {
   const printed = await summary(info, { ...about, journal: false });
@@ -28,4 +36,17 @@ test("a journal is recognised by the stream itself: terminals of a desktop inher
   expect(printsToJournal({ JOURNAL_STREAM: `${dev}:${ino}` })).toBe(true);
   expect(printsToJournal({ JOURNAL_STREAM: `${dev}:${ino + 1}` })).toBe(false);
   expect(printsToJournal({})).toBe(false);
+});
+
+test("whether apps have walls is said, and why not", async () => {
+  const walled = await summary(info, { ...about, journal: false });
+  expect(walled).toContain("behind walls");
+  const open = await summary(info, {
+    ...about,
+    journal: false,
+    noWalls: "bubblewrap (bwrap) is not on the PATH",
+  });
+  expect(open).toMatch(
+    /without walls \(bubblewrap \(bwrap\) is not on the PATH\): whoever can deploy can read all data/,
+  );
 });

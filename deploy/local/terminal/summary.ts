@@ -31,6 +31,8 @@ type About = {
   router: number;
   moved: MovedPort[];
   seconds: number;
+  /** Why apps have no walls; absent if they have. */
+  noWalls: string | undefined;
   /** Nothing has been deployed here yet. */
   fresh: boolean;
   /** It goes to a log that others read and that is kept: secrets stay out of it. */
@@ -79,8 +81,7 @@ export async function summary(info: LocalInfo, about: About): Promise<string> {
     ...table,
     "",
     ...(isLoopback(listen) ? [] : [`The API and apps listen at ${listen}, without TLS.`]),
-    `Apps run as ${userInfo().username} and without isolation: whoever can deploy can read all data here, Berth's too.`,
-    "Isolation begins on a cluster: docs/operations.md#on-a-cluster.",
+    ...describeWalls(about.noWalls),
     "",
     ...moved.map(describeMove),
     ...(moved.length > 0 ? [""] : []),
@@ -89,6 +90,19 @@ export async function summary(info: LocalInfo, about: About): Promise<string> {
     "Ctrl-C stops everything.",
     "",
   ].join("\n");
+}
+
+function describeWalls(missing: string | undefined): string[] {
+  const { username } = userInfo();
+  if (missing === undefined)
+    return [
+      `Apps run as ${username}, behind walls: they see neither Berth's data nor each other's, but share network and kernel.`,
+      "Isolation begins on a cluster: docs/operations.md#on-a-cluster.",
+    ];
+  return [
+    `Apps run as ${username} and without walls (${missing}): whoever can deploy can read all data here, Berth's too.`,
+    "docs/one-machine-proxy.md#walls says how to get them; isolation begins on a cluster.",
+  ];
 }
 
 /** What has moved, as users know it. */

@@ -24,7 +24,8 @@ After=network-online.target
 
 [Service]
 Type=exec
-# Apps run as this user, too, without isolation: give Berth a user of its own.
+# Apps run as this user, too: give Berth a user of its own. Their walls need namespaces, and a /proc of which nothing is
+# hidden or protected: so no ProtectKernelTunables, ProtectKernelLogs or RestrictNamespaces here.
 User=${user}
 WorkingDirectory=${projectDir.replaceAll("%", "%%")}
 Environment=${quoted(`PATH=${pathOf(node, env)}`)}
@@ -47,9 +48,7 @@ PrivateTmp=yes
 PrivateDevices=yes
 ProtectSystem=full
 ProtectControlGroups=yes
-ProtectKernelTunables=yes
 ProtectKernelModules=yes
-ProtectKernelLogs=yes
 ProtectClock=yes
 ProtectHostname=yes
 LockPersonality=yes

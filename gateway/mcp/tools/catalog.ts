@@ -171,7 +171,16 @@ const createService = oneStep<NewService>({
         ],
       ]),
       config: argumentsOf(ServiceConfigSchema, [
-        ...["port", "command", "replicas", "size", "healthCheckPath", "rootDirectory", "buildCommand"],
+        ...[
+          "port",
+          "command",
+          "replicas",
+          "size",
+          "healthCheckPath",
+          "public",
+          "rootDirectory",
+          "buildCommand",
+        ],
       ]),
     },
     ["environment", "name", "type"],

@@ -17,9 +17,9 @@ export type Opened = {
 /** Returns a request as what a page needs of it. */
 export function openVisit(
   request: FastifyRequest,
-  deps: { api: Api; marks: FormMarks; origin: string; prefix: string; home: string },
+  deps: { api: Api; marks: FormMarks; origin: string; prefix: string } & Pick<Visit, "home" | "console">,
 ): Opened {
-  const { api, marks, origin, prefix, home } = deps;
+  const { api, marks, origin, prefix, home, console } = deps;
   const { headers } = request;
   const jar = cookiesOf(origin);
   const cookies: string[] = [];
@@ -37,6 +37,7 @@ export function openVisit(
     fields,
     apiUrl: origin + prefix,
     home,
+    console,
     get signedIn() {
       return token !== undefined;
     },

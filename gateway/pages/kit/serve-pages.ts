@@ -29,6 +29,7 @@ export type PagesDeps = {
   origin: () => string;
   /** Where those go on who come from nowhere. */
   home: string;
+  console: string | undefined;
   idempotency: Idempotency;
   log: Logger;
 };
@@ -82,7 +83,8 @@ export function servePages(app: FastifyInstance, routes: PageRoute[], deps: Page
         url: route.path,
         handler: async (request, reply) => {
           const opened = openVisit(request, {
-            ...{ api, marks, origin: deps.origin(), prefix: deps.prefix, home: deps.home },
+            ...{ api, marks, origin: deps.origin(), prefix: deps.prefix },
+            ...{ home: deps.home, console: deps.console },
           });
           return send(request, reply, await answer(route, opened, request.raw.url!));
         },

@@ -17,6 +17,8 @@ export type Visit = {
   apiUrl: string;
   /** Where those go on who come from nowhere. */
   home: string;
+  /** The path of the console, whose screens have the paths of the API; undefined without one. */
+  console: string | undefined;
   /** Returns the hidden fields that every form needs. */
   mark: () => Html;
   /** Calls the API as the browser's user, or as nobody. Rejects with an `ApiRefusal`. */

@@ -24,9 +24,9 @@ async function answer(
 const whatOf = ({ of, preferences }: Unsubscription) =>
   of === "daily" || of === "weekly" ? `the ${of} digest` : `mail about “${preferences[0]?.label ?? of}”`;
 
-function askPage(found: Unsubscription, token: string) {
+function askPage(found: Unsubscription, { params: { token }, console }: Visit) {
   const { preferences } = found;
-  if (preferences.length === 0) return { title: "You are not subscribed", content: nothing() };
+  if (preferences.length === 0) return { title: "You are not subscribed", content: nothing(console) };
   const kinds = html`<ul>${preferences.map(({ label }) => html`<li>${label}</li>`)}</ul>`;
   const content = html`<p>You receive ${whatOf(found)}.</p>
 ${preferences.length > 1 && html`<p>This link unsubscribes you from:</p>${kinds}`}
@@ -36,25 +36,35 @@ ${preferences.length > 1 && html`<p>This link unsubscribes you from:</p>${kinds}
   return { title: "Unsubscribe?", content };
 }
 
-function donePage(found: Unsubscription) {
+const PREFERENCES = "/me/notification-prefs";
+
+function donePage(found: Unsubscription, console: string | undefined) {
   const { preferences } = found;
-  if (preferences.length === 0) return { title: "You are not subscribed", content: nothing() };
+  if (preferences.length === 0) return { title: "You are not subscribed", content: nothing(console) };
   const now = (channel: string) => (channel === "in_app" ? "in the app only" : "not at all");
   const content = html`${done(`You no longer receive ${whatOf(found)}.`)}
 <ul>${preferences.map(({ label, channel }) => html`<li>${label}: now ${now(channel)}</li>`)}</ul>
-<h2>To undo this</h2>
-<p>Call <code>PUT /me/notification-prefs</code> of the API, signed in, with:</p>
-${preferences.map(restoring)}`;
+${console ? html`<p><a href="${console}${PREFERENCES}">Change what you are notified of</a></p>` : undoing(preferences)}`;
   return { title: "You are unsubscribed", content };
 }
+
+const undoing = (preferences: Preference[]) => html`<h2>To undo this</h2>
+<p>Call <code>PUT ${PREFERENCES}</code> of the API, signed in, with:</p>
+${preferences.map(restoring)}`;
 
 function restoring({ kind, channel, frequency }: Preference): Html {
   const before = { kind, channel: channel === "in_app" ? "both" : "email", frequency };
   return html`<pre>${JSON.stringify(before)}</pre>`;
 }
 
-const nothing = () => html`<p>You do not receive these mails, so nothing was changed.</p>
-<p>To change which notifications you receive, call <code>PUT /me/notification-prefs</code> of the API.</p>`;
+const nothing = (
+  console: string | undefined,
+) => html`<p>You do not receive these mails, so nothing was changed.</p>
+${
+  console
+    ? html`<p><a href="${console}${PREFERENCES}">Change what you are notified of</a></p>`
+    : html`<p>To change which notifications you receive, call <code>PUT ${PREFERENCES}</code> of the API.</p>`
+}`;
 
 /** The pages of the links that end mails: reading one changes nothing (docs/notifications.md#unsubscribing). */
 export const unsubscribePages: PageRoute[] = [
@@ -62,13 +72,13 @@ export const unsubscribePages: PageRoute[] = [
     method: "GET",
     path: PATH,
     needsSession: false,
-    handle: (visit) => answer(visit, "GET", (found) => askPage(found, visit.params.token!)),
+    handle: (visit) => answer(visit, "GET", (found) => askPage(found, visit)),
   },
   {
     method: "POST",
     path: PATH,
     needsSession: false,
     fromAnywhere: true,
-    handle: (visit) => answer(visit, "POST", donePage),
+    handle: (visit) => answer(visit, "POST", (found) => donePage(found, visit.console)),
   },
 ];

@@ -90,7 +90,8 @@ NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
   valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" .root "of" "nats") }}, key: {{ $n.bundled | ternary .process.name "password" }}}}
 - name: NATS_URL
   {{- if $n.bundled }}
-  value: nats://{{ .process.name }}:$(NATS_PASSWORD)@{{ include "berth.fullname" .root }}-nats:4222
+  {{- $tls := include "berth.natsTls" .root }}
+  value: {{ empty $tls | ternary "nats" "tls" }}://{{ .process.name }}:$(NATS_PASSWORD)@{{ include "berth.fullname" .root }}-nats:4222{{ if $tls }}?ca={{ include "berth.serversCa" . }}{{ end }}
   {{- else }}
   value: {{ regexReplaceAll "^([a-z]+://)" $n.url (printf "${1}%s:$(NATS_PASSWORD)@" $n.user) | quote }}
   {{- end }}
@@ -141,15 +142,22 @@ NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
 {{- toJson $given -}}
 {{- end -}}
 
+{{/* The certificates of authorities: of the operator's own, and of the bundled servers (_tls.tpl). */}}
 {{- define "berth.caVolume" -}}
 {{- if .Values.extraCaConfigMap }}
 - name: ca
   configMap: {name: {{ .Values.extraCaConfigMap }}}
+{{- end }}
+{{- if include "berth.tls" . }}
+{{ include "berth.serversCaVolume" (include "berth.secretName" (dict "root" . "of" "tls")) }}
 {{- end }}
 {{- end -}}
 
 {{- define "berth.caMount" -}}
 {{- if .Values.extraCaConfigMap }}
 - {name: ca, mountPath: /etc/berth/ca, readOnly: true}
+{{- end }}
+{{- if include "berth.tls" . }}
+{{ include "berth.serversCaMount" . }}
 {{- end }}
 {{- end -}}

@@ -28,6 +28,9 @@ Every process of the platform. A new service is one more entry:
     METRICS_PORT: "9090"
     TRUST_PROXY: {{ join "," $v.trustProxy | quote }}
     CONSOLE: {{ ternary "on" "off" (dig "enabled" true ($v.console | default dict)) | quote }}
+    {{- with $v.objectStore.publicUrl }}
+    UPLOAD_URL: {{ . | quote }}
+    {{- end }}
     RATE_LIMITS: {{ ternary "on" "off" $v.rateLimits.enabled | quote }}
     RATE_LIMIT_READS: {{ $v.rateLimits.reads | quote }}
     RATE_LIMIT_WRITES: {{ $v.rateLimits.writes | quote }}
@@ -105,6 +108,7 @@ Every process of the platform. A new service is one more entry:
 - name: notifications
   calls: [identity, deployer]
   connections: 12
+  nodeName: true
   uses:
     - database
     - nats
@@ -115,6 +119,14 @@ Every process of the platform. A new service is one more entry:
   config:
     API_PREFIX: /v1
     CONSOLE: {{ ternary "on" "off" (dig "enabled" true ($v.console | default dict)) | quote }}
+    {{- $capacity := $v.capacityNotices | default dict }}
+    {{- if dig "enabled" true $capacity }}
+    # A file system of the node's disk.
+    WATCHED_FOLDERS: '["/tmp"]'
+    DISK_WARN_PERCENT: {{ dig "diskWarnPercent" 85 $capacity | quote }}
+    DISK_URGENT_PERCENT: {{ dig "diskUrgentPercent" 95 $capacity | quote }}
+    MEMORY_WARN_PERCENT: {{ dig "memoryWarnPercent" 10 $capacity | quote }}
+    {{- end }}
     WEBHOOKS_PRIVATE: {{ ternary "on" "off" (get ($v.webhooks | default dict) "private" | default false) | quote }}
     {{- with $v.smtp.from }}
     MAIL_FROM: {{ . | quote }}
@@ -156,6 +168,12 @@ PLAN_QUOTAS: {{ ternary "on" "off" $b.quotas | quote }}
 {{- with $b.openPorts }}
 PLAN_OPEN_PORTS: {{ . | toJson | quote }}
 {{- end }}
+{{- with $b.largestSizes }}
+PLAN_SIZES: {{ . | toJson | quote }}
+{{- end }}
+{{- with $b.backupDays }}
+PLAN_BACKUP_DAYS: {{ . | toJson | quote }}
+{{- end }}
 {{- end -}}
 
 {{- define "berth.oauthConfig" -}}
@@ -180,6 +198,11 @@ ENGINE: kubernetes
 NODE_ARCHITECTURE: {{ . }}
 {{- end }}
 APPS_PLACEMENT: {{ include "berth.placementJson" $v.placement.apps | quote }}
+{{- with $v.placement.plans }}
+{{- $plans := dict }}
+{{- range $plan, $given := . }}{{ $_ := set $plans $plan (include "berth.placementJson" $given | fromJson) }}{{ end }}
+PLAN_PLACEMENT: {{ $plans | toJson | quote }}
+{{- end }}
 BUILDER_PLACEMENT: {{ include "berth.placementJson" $v.placement.builds | quote }}
 KUBE_NAMESPACE_PREFIX: {{ include "berth.appsPrefix" . | quote }}
 KUBE_BUILD_NAMESPACE: {{ include "berth.buildsNamespace" . | quote }}
@@ -233,6 +256,9 @@ APPS_CLOSED_PORTS: {{ $v.apps.closedPorts | toJson | quote }}
 {{- with $v.apps.allowedRegistries }}
 ALLOWED_REGISTRIES: {{ join "," . | quote }}
 {{- end }}
+{{- if and (hasKey $v.apps "accountRegistries") (not $v.apps.accountRegistries) }}
+ACCOUNT_REGISTRIES: "off"
+{{- end }}
 {{- with $v.apps.imageDigests }}
 IMAGE_DIGESTS: {{ . | quote }}
 {{- end }}
@@ -265,6 +291,9 @@ LOKI_TENANT: {{ . | quote }}
 LOKI_DAYS: {{ .days | quote }}
 LOKI_LABELS: {{ .labels | toJson | quote }}
 {{- end }}
+{{- end }}
+{{- with $v.metrics.from }}
+METRICS_PEERS: {{ . | toJson | quote }}
 {{- end }}
 {{- with ($v.apps.metrics | default dict).prometheusUrl }}
 PROMETHEUS_URL: {{ . | quote }}
@@ -321,6 +350,19 @@ ADDON_PATCHES: {{ ternary "on" "off" $v.apps.addons.patches | quote }}
 ADDON_STORAGE_CLASS: {{ . | quote }}
 {{- end }}
 ADDON_USER: {{ $v.apps.addons.runAsUser | default "any" | quote }}
+ADDON_COPY_IMAGE: {{ $v.apps.addons.copyImage | default (include "berth.platformImage" .) | quote }}
+{{- if hasKey $v.apps.addons "backupProofs" }}
+ADDON_PROOFS: {{ ternary "on" "off" $v.apps.addons.backupProofs | quote }}
+{{- end }}
+{{- if hasKey $v.apps.addons "backupsKept" }}
+ADDON_BACKUPS_KEPT: {{ $v.apps.addons.backupsKept | quote }}
+{{- end }}
+ADDON_COPIES_TO: {{ include "berth.toServer" (dict "root" . "component" "object-store" "port" 7070 "values" $v.objectStore "cidrs" $v.networkPolicy.objectStoreCidrs "address" $v.objectStore.endpoint "elsewhere" true) | fromYamlArray | toJson | quote }}
+{{- if ne ($v.apps.addons.postgresEngine | default "statefulset") "statefulset" }}
+ADDON_POSTGRES_ENGINE: {{ $v.apps.addons.postgresEngine | quote }}
+ADDON_OPERATOR_NAMESPACE: {{ $v.apps.addons.operatorNamespace | default "cnpg-system" | quote }}
+ADDON_INSTANCES_TO: {{ include "berth.toApiServer" . | fromYamlArray | toJson | quote }}
+{{- end }}
 ADDON_STORAGE_SIZE: {{ $v.apps.addons.storageSize | quote }}
 {{- if $v.apps.addons.storageGrows }}
 ADDON_STORAGE_GROWS: "on"
@@ -348,7 +390,7 @@ ones. And 30 for the hook, for operations, and for PostgreSQL itself.
 {{/* URL of the database as a process's role sees it; the password is in PGPASSWORD. */}}
 {{- define "berth.databaseUrl" -}}
 {{- $d := .root.Values.database -}}
-postgres://{{ $d.rolePrefix }}{{ .process }}@{{ include "berth.databaseHost" .root }}/{{ $d.name }}{{ with $d.parameters }}?{{ . }}{{ end }}
+postgres://{{ $d.rolePrefix }}{{ .process }}@{{ include "berth.databaseHost" .root }}/{{ $d.name }}{{ include "berth.databaseParameters" (dict "root" .root "tls" (include "berth.databaseTls" .root)) }}
 {{- end -}}
 
 {{- define "berth.objectStoreUrl" -}}

@@ -1,4 +1,4 @@
-{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|billing|loki|objectStore|registry|registryLogin|registryPull"). */}}
+{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|billing|loki|objectStore|registry|registryLogin|registryPull|tls"). */}}
 {{- define "berth.secretName" -}}
 {{- include "berth.givenSecret" . | default (include "berth.madeSecret" .) -}}
 {{- end -}}
@@ -17,7 +17,8 @@
   "objectStore" $v.objectStore.existingSecret
   "registry" ($v.registry.bundled | ternary $v.registry.existingSecret "")
   "registryLogin" $v.registry.existingSecret
-  "registryPull" $v.registry.pullSecret) .of -}}
+  "registryPull" $v.registry.pullSecret
+  "tls" (get ($v.bundledTls | default dict) "existingSecret")) .of -}}
 {{- end -}}
 
 {{- define "berth.madeSecret" -}}
@@ -44,6 +45,7 @@ a command that prints what that one holds, line by line.
 {{- if and $v.nats.bundled (not $v.nats.existingSecret) }}{{ $all = append $all (dict "value" "nats.existingSecret" "suffix" "nats" "lines" (printf (replace "billing; do" "billing operator; do" $each) (printf "n%s" $secret))) }}{{ end -}}
 {{- if and $v.objectStore.bundled (not $v.objectStore.existingSecret) }}{{ $all = append $all (dict "value" "objectStore.existingSecret" "suffix" "object-store" "lines" (printf "echo \"access-key=$(openssl rand -hex 10)\"; echo \"secret-key=%s\"" $secret)) }}{{ end -}}
 {{- if and $v.registry.bundled (not $v.registry.existingSecret) }}{{ $all = append $all (dict "value" "registry.existingSecret" "suffix" "registry" "type" "kubernetes.io/dockerconfigjson" "lines" (printf "printf '.dockerconfigjson={\"auths\":{\"%s\":{\"auth\":\"%%s\"}}}\\n' \"$(printf 'berth:%%s' \"%s\" | openssl base64 -A)\"" (include "berth.registryPush" . | splitList "/" | first) $secret)) }}{{ end -}}
+{{- if and (include "berth.tls" .) (not $v.bundledTls.existingSecret) }}{{ $all = append $all (dict "value" "bundledTls.existingSecret" "suffix" "tls" "certificate" true) }}{{ end -}}
 {{- toYaml $all -}}
 {{- end -}}
 
@@ -62,7 +64,9 @@ cluster always has the namespace `default`, and whoever installs the chart may r
 {{- range $generated -}}
 {{- $name := printf "%s-own-%s" (include "berth.fullname" $) .suffix -}}
 {{- $values = append $values (printf "%s=%s" .value $name) -}}
+{{- if .certificate }}{{ $commands = append $commands (include "berth.certificateCommand" (dict "root" $ "name" $name)) }}{{ else -}}
 {{- $commands = append $commands (printf "{ %s; } |\n      kubectl create secret generic %s -n %s%s --from-env-file=/dev/stdin" .lines $name $.Release.Namespace (.type | empty | ternary "" (printf " --type=%s" .type))) -}}
+{{- end -}}
 {{- end -}}
 {{- $mistakes = append $mistakes (printf "%s: this rendering sees no cluster (helm template, --dry-run=client, Argo CD), so the chart would generate other Secrets each time, and variables encrypted with the previous keys could not be read. Render with --dry-run=server, or create the Secrets once:\n\n    %s\n\n    and name them: --set %s\n    An installation that generated its Secrets already must keep them: docs/gitops.md#an-installation-that-generated-its-secrets explains how." (regexReplaceAll "=[^,]*" (join ", " $values) "") (join "\n    " $commands) (join "," $values)) -}}
 {{- end -}}

@@ -15,6 +15,9 @@
 {{- range $group := list "apps" "builds" -}}
 {{- if hasKey (get (get $v.placement $group) "nodeSelector" | default dict) "kubernetes.io/arch" }}{{ $mistakes = append $mistakes (printf "placement.%s.nodeSelector: set placement.arch instead, which applies to both builds and apps." $group) }}{{ end -}}
 {{- end -}}
+{{- range $plan, $given := $v.placement.plans -}}
+{{- if hasKey (get $given "nodeSelector" | default dict) "kubernetes.io/arch" }}{{ $mistakes = append $mistakes (printf "placement.plans.%s.nodeSelector: set placement.arch instead, because every app must run on the architecture of builds." $plan) }}{{ end -}}
+{{- end -}}
 {{- $shared := list (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (include "berth.environmentRole" .)) -}}
 {{- if $v.builds.createNamespace }}{{ $shared = append $shared (lookup "v1" "Namespace" "" (include "berth.buildsNamespace" .)) }}{{ end -}}
 {{- range compact $shared -}}
@@ -29,6 +32,7 @@
 {{- with $v.database.server.settings.max_connections }}{{ if and $v.database.bundled (lt (int .) (include "berth.connections" $ | int)) }}{{ $mistakes = append $mistakes (printf "database.server.settings.max_connections: must be at least %s, because the processes may open that many connections; or leave it out." (include "berth.connections" $)) }}{{ end }}{{ end -}}
 {{- if and (not $v.nats.bundled) (not $v.nats.url) }}{{ $mistakes = append $mistakes "nats.url: name your NATS, or set nats.bundled." }}{{ end -}}
 {{- if and (not $v.nats.bundled) $v.nats.user (not $v.nats.existingSecret) }}{{ $mistakes = append $mistakes "nats.existingSecret: name the Secret with the password of nats.user." }}{{ end -}}
+{{- if and (ne (dig "mode" "disable" ($v.bundledTls | default dict)) "disable") (not (include "berth.tls" .)) }}{{ $mistakes = append $mistakes "bundledTls.mode: there is no bundled PostgreSQL or NATS; leave it at disable, and use database.parameters (sslmode=verify-full) and a nats.url that starts with tls://." }}{{ end -}}
 {{- if and $v.smtp.from (not $v.smtp.existingSecret) }}{{ $mistakes = append $mistakes "smtp.existingSecret: name the Secret whose key `url` is the URL of the mail server, such as smtps://user:password@mail.example.com." }}{{ end -}}
 {{- if and $v.smtp.existingSecret (not $v.smtp.from) }}{{ $mistakes = append $mistakes "smtp.from: set the sender of mails, such as berth@example.com." }}{{ end -}}
 {{- if eq $v.oauth.provider "hydra" }}

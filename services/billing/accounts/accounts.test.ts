@@ -42,7 +42,7 @@ test("the portal opens for who has bought something, and its URL is in no log", 
   const { url } = await owner.openBillingPortal({ accountId });
   expect(url).toContain(billing.stripe.url);
   const page = await (await fetch(url)).text();
-  expect(page).toContain("https://berth.example.com/billing/portal-closed");
+  expect(page).toContain(`https://berth.example.com/billing/portal-closed?account=${accountId}`);
   expect(billing.logLines.join("\n")).not.toContain(url.split("/").at(-1));
 });
 

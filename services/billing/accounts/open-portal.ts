@@ -9,7 +9,7 @@ import { findCustomer } from "./sql.ts";
 /** Opens the provider's page with an account's invoices and payment methods, and returns its URL, a secret. */
 export type OpenPortal = (accountId: string) => Promise<string>;
 
-type Deps = { pool: Pool; provider: Provider; returnUrl: string };
+type Deps = { pool: Pool; provider: Provider; returnUrl: (accountId: string) => string };
 
 /** The portal (docs/billing.md#portal). Throws 409 no_billing_customer and 502 payment_provider_unavailable. */
 export function createPortal({ pool, provider, returnUrl }: Deps): OpenPortal {
@@ -21,7 +21,7 @@ export function createPortal({ pool, provider, returnUrl }: Deps): OpenPortal {
     known ??= await provider.ask((stripe) => findPortal(stripe, provider.installation));
     if (known === undefined) throw notSetUp();
     const configuration = known;
-    const session = { customer, configuration, return_url: returnUrl };
+    const session = { customer, configuration, return_url: returnUrl(accountId) };
     try {
       return (await provider.ask((stripe) => stripe.billingPortal.sessions.create(session))).url;
     } catch (error) {

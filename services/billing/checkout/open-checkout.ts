@@ -27,7 +27,7 @@ type Deps = {
   readMembers: ReadMembers;
   coupons: Coupons;
   /** Where the provider's page leads back to. */
-  pages: { subscribed: string; notSubscribed: string };
+  pages: Record<"subscribed" | "notSubscribed", (accountId: string) => string>;
   now: () => number;
 };
 
@@ -103,8 +103,8 @@ export function createCheckout({
       customer_update: { address: "auto", name: "auto" },
       ...(provider.addsTax && { automatic_tax: { enabled: true }, tax_id_collection: { enabled: true } }),
       client_reference_id: accountId,
-      success_url: pages.subscribed,
-      cancel_url: pages.notSubscribed,
+      success_url: pages.subscribed(accountId),
+      cancel_url: pages.notSubscribed(accountId),
       line_items: await itemsOf(priceId, choice),
       ...(code && { discounts: [code.source] }),
       subscription_data: {

@@ -14,7 +14,13 @@ beforeAll(async () => {
 afterAll(() => berth?.stop());
 
 type Settings = Parameters<typeof createEntitlements>[0];
-const settings: Settings = { defaultTier: "enterprise", planQuotas: "on", planOpenPorts: { team: [587] } };
+const settings: Settings = {
+  defaultTier: "enterprise",
+  planQuotas: "on",
+  planOpenPorts: { team: [587] },
+  planSizes: {},
+  planBackupDays: {},
+};
 const UNLIMITED = { openPorts: [] };
 /** A web service and a worker, a postgres and a redis, all of size nano. */
 const FREE = { most: { pods: 4, cpu: 1_000, memory: 1_024, storage: 18_432 }, volumes: 2, openPorts: [] };
@@ -42,6 +48,14 @@ test("an environment may hold what the account's plan allows of everything toget
   expect(await allowed()).toEqual({ volumes: 20, openPorts: [] });
   await tier("team");
   expect(await allowed()).toEqual({ volumes: 100, openPorts: [587] });
+});
+
+test("the largest size that the operator sets for a plan counts in place of the quota's", async () => {
+  const { tier, allowed } = await someone({ planSizes: { free: "small", pro: "medium" } });
+  await tier("free");
+  expect((await allowed())?.most).toMatchObject({ cpu: 2_000, memory: 2_048 });
+  await tier("pro");
+  expect(await allowed()).toEqual({ volumes: 20, openPorts: [] });
 });
 
 test("an account that billing has said nothing about has the default plan, and without quotas nothing is limited", async () => {

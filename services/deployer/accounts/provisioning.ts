@@ -73,18 +73,25 @@ export async function findEntitlements(
 type DeleteProject = (
   tx: Tx,
   project: { accountId: string; id: string; name: string },
-  how: { confirmed: true; byUserId: string },
+  how: { confirmed: true; byUserId: string; backupDays: number },
 ) => Promise<unknown>;
 
 /** Handlers of the identity service's events. */
-export function identityHandlers(deleteProject: DeleteProject): Handler[] {
+export function identityHandlers(
+  deleteProject: DeleteProject,
+  deleteRegistries: (tx: Tx, accountId: string) => Promise<unknown>,
+  deleteKeptBackups: (tx: Tx, accountId: string) => Promise<unknown>,
+): Handler[] {
   return [
     on(AccountCreatedSchema, (tx, { accountId }) => provision(tx, accountId)),
     on(AccountDeletedSchema, async (tx, { accountId, byUserId }) => {
       // First: a project that is being created is seen below, and none is created afterwards.
       await markDeleted(tx, accountId);
+      await deleteRegistries(tx, accountId);
       for (const project of await listAccountProjects(tx, accountId))
-        await deleteProject(tx, { accountId, ...project }, { confirmed: true, byUserId });
+        await deleteProject(tx, { accountId, ...project }, { confirmed: true, byUserId, backupDays: 0 });
+      // Last: a deletion that keeps some has been waited for.
+      await deleteKeptBackups(tx, accountId);
     }),
   ];
 }

@@ -1,4 +1,4 @@
-import { type Entitlements, type EntitlementsOf, type Quotas, quotaExceeded } from "../../kit/plans.ts";
+import { type Entitlements, type EntitlementsOf, quotaExceeded } from "../../kit/plans.ts";
 import type { Db, Tx } from "../../kit/postgres/db.ts";
 import { sizes } from "../../kit/sizes.ts";
 import { isDeployable, type ServiceSize } from "../terms/services.ts";
@@ -28,12 +28,11 @@ export async function requireService(
   service: { accountId: string; type: string; config: StoredConfig },
 ): Promise<void> {
   const { accountId, type, config } = service;
-  const { quotas, volumes } = await lockAllowed(tx, entitlementsOf, accountId);
-  if (quotas) {
-    checkScale(accountId, quotas, config);
-    if ((await countServices(tx, accountId, type)) >= quotas.servicesPerType)
-      throw quotaExceeded(accountId, `services of type ${type}`, quotas.servicesPerType);
-  }
+  const allowed = await lockAllowed(tx, entitlementsOf, accountId);
+  const { quotas, volumes } = allowed;
+  checkScale(accountId, allowed, config);
+  if (quotas && (await countServices(tx, accountId, type)) >= quotas.servicesPerType)
+    throw quotaExceeded(accountId, `services of type ${type}`, quotas.servicesPerType);
   if (isDeployable(type) || !Number.isFinite(volumes)) return;
   if ((await countAddons(tx, accountId)) >= volumes)
     throw quotaExceeded(accountId, "addons, each with a volume,", volumes);
@@ -47,8 +46,7 @@ export async function requireScale(
   config: StoredConfig,
 ): Promise<void> {
   const { accountId } = service;
-  const { quotas } = entitlementsOf(await findTier(db, accountId));
-  if (quotas) checkScale(accountId, quotas, config, service.config);
+  checkScale(accountId, entitlementsOf(await findTier(db, accountId)), config, service.config);
 }
 
 /**
@@ -98,12 +96,17 @@ async function lockAllowed(tx: Tx, entitlementsOf: EntitlementsOf, accountId: st
   return entitlementsOf(await lockTier(tx, accountId));
 }
 
-function checkScale(accountId: string, quotas: Quotas, config: StoredConfig, before?: StoredConfig): void {
-  const replicas = Math.max(quotas.replicas, before ? mostReplicas(before) : 0);
-  if (mostReplicas(config) > replicas)
+function checkScale(
+  accountId: string,
+  { quotas, largestSize }: Entitlements,
+  config: StoredConfig,
+  before?: StoredConfig,
+): void {
+  if (quotas && mostReplicas(config) > Math.max(quotas.replicas, before ? mostReplicas(before) : 0))
     throw quotaExceeded(accountId, "replicas of a service", quotas.replicas);
-  if (isLarger(config.size, quotas.size) && isLarger(config.size, before?.size ?? quotas.size))
-    throw quotaExceeded(accountId, "sizes", quotas.size);
+  if (largestSize === undefined || !isLarger(config.size, largestSize)) return;
+  if (isLarger(config.size, before?.size ?? largestSize))
+    throw quotaExceeded(accountId, "sizes", largestSize);
 }
 
 function isLarger(size: ServiceSize, other: ServiceSize): boolean {

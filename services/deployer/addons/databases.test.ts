@@ -1,27 +1,16 @@
-import { randomBytes } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { actAs, startDeployer, type TestDeployer } from "../testing/testing.ts";
+import { addonAdmin } from "./testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
   berth = await startDeployer({ ADDON_POSTGRES_URL: await addonAdmin() });
 });
 afterAll(() => berth?.stop());
-
-/** Creates an administrator who is not a superuser, as operators configure one. Returns its URL. */
-async function addonAdmin(): Promise<string> {
-  const url = new URL(inject("postgresAdminUrl"));
-  const admin = new pg.Client({ connectionString: url.href });
-  await admin.connect();
-  [url.username, url.password] = [`addons_${randomBytes(4).toString("hex")}`, "a-password"];
-  await admin.query(`create role ${url.username} login createdb createrole password '${url.password}'`);
-  await admin.end();
-  return url.href;
-}
 
 test("a postgres addon becomes a database of its own, reached with the keys it publishes, and goes with the service", async () => {
   const acting = actAs(berth.port, newId("acc"));

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { findProcessesOf, startedOf } from "../shared/process-tree.ts";
-import { sendCommands } from "./local/redis-client.ts";
+import { sendCommands } from "./redis-client.ts";
 import { type AddonPlatform, command, startAddonPlatform, withRedis, works } from "./testing.ts";
 
 let berth: AddonPlatform;

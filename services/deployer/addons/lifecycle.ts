@@ -27,7 +27,7 @@ export function createAddons(deps: { pool: Pool; secrets: Secrets; servers: Addo
   async function provision(serviceId: string): Promise<boolean> {
     const offered = secrets.seal(newPassword(), serviceId);
     // Stored before the server knows it, so that no server has a password that was lost.
-    const row = await sql.ensureSecret(pool, serviceId, offered);
+    const row = await sql.ensureSecret(pool, serviceId, offered, await servers.postgresEngine());
     if (!row) return true;
     const password = secrets.open(row.secret, serviceId);
     const outcome = await servers.ensure(sql.toAddon(row, false), password).catch(async (error) => {

@@ -1,5 +1,5 @@
 import type { RuntimeState } from "../runtime/port.ts";
-import type { AddonType, ServiceSize } from "../terms/services.ts";
+import type { AddonEngine, AddonType, ServiceSize } from "../terms/services.ts";
 import type { UsageChange } from "../terms/usage-change.ts";
 
 /**
@@ -11,9 +11,14 @@ import type { UsageChange } from "../terms/usage-change.ts";
 export type AddonRef = {
   serviceId: string;
   type: AddonType;
+  /** What it was made with; absent for the usual engine. */
+  engine?: AddonEngine;
   /** Absent for one whose service no longer exists: `list` returned it, so the adapter knows where it is. */
   environmentId?: string;
 };
+
+/** An addon whose environment is known. */
+export type PlacedAddon = AddonRef & { environmentId: string };
 
 /** The desired state of an addon. */
 export type Addon = AddonRef & {
@@ -23,6 +28,8 @@ export type Addon = AddonRef & {
   /** The service's name or, where a renamed service's objects are called so, another one; unique in its environment. */
   name: string;
   size: ServiceSize;
+  /** How many servers it has, one of which takes writes; one unless given. */
+  replicas?: number;
   /** The port it had before, where ports differ between addons. */
   port?: number;
   /** Grows with each password, so that a process that was suspended cannot bring an older one back. */
@@ -46,6 +53,10 @@ export type AddonStatus = AddonRef & {
   /** It serves, and nothing that belongs to it is missing. */
   running: boolean;
   size: ServiceSize;
+  /** How many servers it is to have; absent where it has one. */
+  replicas?: number;
+  /** The server that takes writes, where another one may take over. */
+  primary?: string;
   /** The next `ensure` moves it to a newer patch release. */
   outdated?: boolean;
   /** As in `RuntimeStatus`. */
@@ -54,12 +65,47 @@ export type AddonStatus = AddonRef & {
   problem?: { state: Exclude<RuntimeState, "running" | "stopped">; message: string };
 };
 
+/**
+ * A backup in the object store; `foreign`: of another addon or server, whose role may not be here; `uploaded`: its user wrote
+ * every byte of it.
+ */
+export type StoredBackup = { key: string; foreign: boolean; uploaded: boolean };
+
+/** How pg_restore reads a foreign backup: all is owned by who restores it. */
+export const WITHOUT_ROLES = ["--no-owner", "--no-privileges"];
+
+export type AddonBackups = {
+  /** Returns why addons of a type cannot be backed up here, as a sentence; undefined where they can. Does not throw. */
+  unsupported(type: AddonType): Promise<string | undefined>;
+  /**
+   * Writes a backup of an addon to the object store under this key, and returns the version of its server. Nothing is
+   * there when it throws, `BackupRefusal` if another attempt would not help.
+   */
+  make(addon: Addon, password: string, key: string, signal: AbortSignal): Promise<{ version: string }>;
+  /**
+   * Replaces all data of an addon by that of a backup. Can be repeated, and is to be repeated after a
+   * crash. The addon has its data of before when it throws, `BackupRefusal` if another attempt would not help.
+   */
+  restore(addon: Addon, password: string, backup: StoredBackup, signal: AbortSignal): Promise<void>;
+  /**
+   * Restores a backup of an addon to the side, where no app reaches it, reads all tables or keys, and removes it again.
+   * Returns how many rows or keys there are. Throws a `BackupRefusal` if another attempt would not help. What an attempt
+   * left that was killed is removed first.
+   */
+  prove(addon: Addon, key: string, signal: AbortSignal): Promise<{ counted: number }>;
+  /** Removes what is left of a proof, also of an addon that is gone. Idempotent. */
+  removeProof(addon: PlacedAddon): Promise<void>;
+};
+
 export type AddonServers = {
+  readonly backups: AddonBackups;
   /**
    * The types whose addons have a server of their own, which this adapter watches. The others share a server; once ready,
    * they count as running while they exist.
    */
   readonly ownServer: readonly AddonType[];
+  /** Returns what a PostgreSQL addon is made with from now on; undefined for the usual engine. */
+  postgresEngine(): Promise<AddonEngine | undefined>;
   /**
    * Brings the addon to its desired state, with this password. Idempotent, and safe while another process does the same.
    * Throws when the outcome is unknown, for instance because a server does not answer.

@@ -1,8 +1,11 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
+import type { AddonEngine } from "../terms/services.ts";
 import type { Addon, AddonStatus } from "./port.ts";
 
-type AddonRow = Omit<Addon, "port" | "generation"> & {
+type AddonRow = Omit<Addon, "port" | "generation" | "engine"> & {
   port?: number | null;
+  engine?: AddonEngine | null;
   /** How many times its keys were published. */
   revision: number;
   secret: Buffer;
@@ -10,7 +13,8 @@ type AddonRow = Omit<Addon, "port" | "generation"> & {
 };
 
 const ADDON_ROW = `id as "serviceId", account_id as "accountId", project_id as "projectId",
-  coalesce(object_name, name) as name, type, environment_id as "environmentId", config ->> 'size' as size, addon_port as port,
+  coalesce(object_name, name) as name, type, environment_id as "environmentId", config ->> 'size' as size,
+  coalesce((config -> 'replicas')::int, 1) as replicas, addon_engine as engine, addon_port as port,
   addon_revision as revision, addon_secret as secret, addon_next_secret as next`;
 
 /** SQL that is true for a service `a` that is an addon being provisioned. */
@@ -18,18 +22,24 @@ export const BEING_MADE = "a.addon_state = 'provisioning' and a.deleting_at is n
 
 /** Returns the desired state of an addon, with its current password or, when `rotating`, with the next one. */
 export function toAddon(row: AddonRow, rotating: boolean): Addon {
-  const { secret: _, next: __, revision, port, ...addon } = row;
-  return { ...addon, port: port ?? undefined, generation: revision * 2 + (rotating ? 1 : 0) };
+  const { secret: _, next: __, revision, port, engine, ...addon } = row;
+  return {
+    ...addon,
+    engine: engine ?? undefined,
+    port: port ?? undefined,
+    generation: revision * 2 + (rotating ? 1 : 0),
+  };
 }
 
-/** Stores the password unless the addon has one, and returns the addon with its password. */
-export function ensureSecret(db: Db, serviceId: string, sealed: Buffer) {
+/** Stores a password, and the engine of a new PostgreSQL addon, unless the addon has one; returns it with what it has. */
+export function ensureSecret(db: Db, serviceId: string, sealed: Buffer, engine: AddonEngine | undefined) {
   return one<AddonRow>(
     db,
     "addon_secret",
-    `update services set addon_secret = coalesce(addon_secret, $2)
+    `update services set addon_secret = coalesce(addon_secret, $2),
+       addon_engine = case when addon_secret is null and type = 'postgres' then $3 else addon_engine end
      where id = $1 and deleting_at is null returning ${ADDON_ROW}`,
-    [serviceId, sealed],
+    [serviceId, sealed, engine],
   );
 }
 
@@ -132,5 +142,22 @@ export function recordAddon(
     `update services s set runtime_state = $3, runtime_message = $4
      from work w where s.id = $2 and w.service_id = s.id and w.lease_owner = $1 and s.deleting_at is null`,
     [owner, serviceId, problem?.state ?? (running ? "running" : "crashed"), problem?.message],
+  );
+}
+
+/**
+ * Records which server of an addon takes writes, and returns its account, and since when it is the one; undefined where it was
+ * before, or where none is known of.
+ */
+export function takeOver(db: Db, serviceId: string, primary: string) {
+  return one<{ accountId: string; at: Timestamp }>(
+    db,
+    "addon_take_over",
+    `with before as (select id, account_id, addon_primary from services where id = $1 for update),
+       taken as (update services s set addon_primary = $2 from before b
+         where s.id = b.id and b.addon_primary is distinct from $2 returning s.id)
+     select b.account_id as "accountId", now() as at from before b join taken t on t.id = b.id
+     where b.addon_primary is not null`,
+    [serviceId, primary],
   );
 }

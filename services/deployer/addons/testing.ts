@@ -1,16 +1,31 @@
+import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import pg from "pg";
 import { inject, test } from "vitest";
 import { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
 import { actAs, startTestPlatform } from "../testing/testing.ts";
 import { deployerProcess } from "../testing/testing-process.ts";
-import { sendCommands } from "./local/redis-client.ts";
+import { sendCommands } from "./redis-client.ts";
+
+/** Creates an administrator who is not a superuser, as operators configure one. Returns its URL. */
+export async function addonAdmin(): Promise<string> {
+  const url = new URL(inject("postgresAdminUrl"));
+  const admin = new pg.Client({ connectionString: url.href });
+  await admin.connect();
+  [url.username, url.password] = [`addons_${randomBytes(4).toString("hex")}`, "a-password"];
+  await admin.query(`create role ${url.username} login createdb createrole password '${url.password}'`);
+  await admin.end();
+  return url.href;
+}
 
 /** A redis server of this machine, if there is one. */
 export const program = inject("redisProgram");
 export const withRedis = test.skipIf(!program);
+/** Tests of backups of postgres addons, where this machine can make them. */
+export const withDumps = test.skipIf(!inject("hasDumps"));
 
 /** What an addon publishes. */
 export type PublishedKeys = {

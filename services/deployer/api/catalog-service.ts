@@ -21,12 +21,16 @@ import type { EntitlementsOf } from "../../kit/plans.ts";
 import { isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import { conflict, invalid, notFound, refuse } from "../../kit/rpc/refusals.ts";
+import { conflict, invalid, notFound } from "../../kit/rpc/refusals.ts";
+import { findEntitlements } from "../accounts/provisioning.ts";
 import * as quotas from "../accounts/quotas.ts";
 import { holdAccount } from "../accounts/sql.ts";
 import { newPassword } from "../addons/lifecycle.ts";
+import type { AddonServers } from "../addons/port.ts";
 import { beginRotation } from "../addons/sql.ts";
+import { beginFork, requireForkable } from "../backups/fork.ts";
 import { accept, stagedInput } from "../deployments/accept/accept.ts";
+import { hasDomains } from "../domains/sql.ts";
 import { enqueue, notifyReconcilers } from "../due/sql.ts";
 import type { AccountImages } from "../images/account-images.ts";
 import { reschedule } from "../jobs/start-scheduled.ts";
@@ -35,6 +39,7 @@ import { deleteProject } from "../projects/delete-project.ts";
 import { deleteServices } from "../projects/delete-services.ts";
 import { markEnvironments, pruneProject } from "../projects/deletion-sql.ts";
 import {
+  accountDeleted,
   holdEnvironment,
   nameTaken,
   refuseAddon,
@@ -44,10 +49,10 @@ import {
   requireProject,
   requireService,
   serviceDeleting,
+  serviceHasDomains,
   serviceStaged,
 } from "../projects/require.ts";
 import { checkSource, hasEnv, mergeConfig, refuseAutoscaling } from "../projects/service-config.ts";
-import { serviceStatus } from "../projects/service-status.ts";
 import type { EnvironmentPath } from "../projects/services-sql.ts";
 import * as services from "../projects/services-sql.ts";
 import * as sql from "../projects/sql.ts";
@@ -56,10 +61,12 @@ import type { Secrets } from "../secrets.ts";
 import type { StoredSource } from "../sources/stored-source.ts";
 import { requireGrowable, requireRunnable, resumeIfAllowed } from "../suspension/suspension.ts";
 import { isDeployable } from "../terms/services.ts";
-import type { StoredConfig } from "../terms/stored-config.ts";
+import { isPrivate, type StoredConfig } from "../terms/stored-config.ts";
 import { resizeUsage } from "../usage/intervals.ts";
+import { requireStandbys } from "./standbys.ts";
 import { streamEnvironment } from "./streams/environment.ts";
 import type { FollowedEnvironments } from "./streams/followed-environments.ts";
+import type { ToService } from "./to-service.ts";
 
 export type CatalogDeps = {
   pool: Pool;
@@ -71,11 +78,13 @@ export type CatalogDeps = {
   followed: FollowedEnvironments;
   /** Whether services can be scaled by the CPU that they use. */
   autoscales: boolean;
+  toService: ToService;
+  addonServers: Pick<AddonServers, "postgresEngine" | "backups">;
 };
 
 /** Projects, environments and services (docs/catalog.md#services). */
 export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
-  const { pool, cursors, secrets, announce, images, entitlementsOf, autoscales } = deps;
+  const { pool, cursors, secrets, announce, images, entitlementsOf, autoscales, toService } = deps;
 
   /** Returns source and configuration of a service as a request wants them. Throws what forbids them. */
   async function checkChange(tx: Tx, service: services.LockedService, request: UpdateServiceRequest) {
@@ -85,10 +94,19 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       source: source ? checkSource(service.type, source) : service.source,
       config: mergeConfig(service.type, service.config, config, unsetEnv),
     };
+    if (isPrivate(changed.config) && (await hasDomains(tx, service.id))) throw serviceHasDomains();
     await quotas.requireScale(tx, entitlementsOf, service, changed.config);
     await requireGrowable(tx, service, changed.config);
     if (source) await images.require(tx, request.accountId, "source.image", changed.source.image);
     return changed;
+  }
+
+  /** Throws 422 for an addon that is to have more servers than it can have. */
+  async function requireServers(path: services.ServicePath, replicas: number): Promise<void> {
+    const { type, addonState, addonEngine } = await requireService(pool, path);
+    if (type !== "postgres") return;
+    const made = addonEngine ?? (addonState === "ready" ? "usual" : undefined);
+    await requireStandbys(deps.addonServers, replicas, made);
   }
 
   return {
@@ -133,7 +151,8 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const project = await requireProject(pool, accountId, projectId);
       const announcement = await announce(projectId);
       return transaction(pool, async (tx) => {
-        const deletion = { confirmed: confirmImpact, byUserId: who(ctx).caller.id };
+        const { backupDays } = await findEntitlements(tx, entitlementsOf, accountId);
+        const deletion = { confirmed: confirmImpact, byUserId: who(ctx).caller.id, backupDays };
         if (!(await deleteProject(tx, { accountId, ...project }, deletion))) throw notFound("project");
         await auditWrite(tx, ctx, accountId, "project.delete", project);
         announcement.requireValid();
@@ -186,7 +205,9 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       return transaction(pool, async (tx) => {
         if ((await markEnvironments(tx, "id", environmentId)).length === 0) throw notFound("environment");
         const path = { accountId, projectId };
-        const services = await deleteServices(tx, "environment_id", environmentId, confirmImpact, path);
+        const { backupDays } = await findEntitlements(tx, entitlementsOf, accountId);
+        const within = { ...path, backupDays };
+        const services = await deleteServices(tx, "environment_id", environmentId, confirmImpact, within);
         const names = { name: environment.name, projectName: project.name };
         const event = { ...path, environmentId, ...names, byUserId: who(ctx).caller.id, services };
         await emit(tx, EnvironmentDeletedSchema, accountId, event);
@@ -198,11 +219,13 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     },
 
     async createService(request, ctx) {
-      const { accountId, projectId, environmentId, name, type } = request;
+      const { accountId, projectId, environmentId, name, type, from } = request;
       await requireEnvironment(pool, request);
+      if (from) await requireForkable(deps.addonServers.backups, type);
       const source = checkSource(type, request.source);
       if (!autoscales) refuseAutoscaling(request.config);
       const config = mergeConfig(type, undefined, request.config);
+      if (type === "postgres") await requireStandbys(deps.addonServers, config.replicas);
       const staged = request.staged ?? false;
       const addonState = isDeployable(type) || staged ? undefined : "provisioning";
       const id = newId("svc");
@@ -216,12 +239,24 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         const service = { id, ...path, name, type, source, config, staged, addonState } as const;
         if (!(await services.insertService(tx, service))) throw nameTaken("service");
         if (type === "cron") await reschedule(tx, id, config);
+        const requestedBy = who(ctx).caller.id;
+        const fork = from && (await beginFork(tx, { accountId, serviceId: id, type, from, requestedBy }));
         const made = await requireService(tx, { ...path, service: name });
         await emit(tx, ServiceCreatedSchema, accountId, {
           ...{ ...path, serviceId: id, name, type },
           ...{ hasConfigEnv: hasEnv(config), namedAt: made.createdAt },
         });
-        await auditWrite(tx, ctx, accountId, "service.create", { id, name });
+        const forked = fork && { from: fork.source, backup: fork.backup };
+        await auditWrite(tx, ctx, accountId, "service.create", { id, name }, { name, ...forked });
+        if (fork?.isNew)
+          await auditWrite(
+            tx,
+            ctx,
+            accountId,
+            "backup.create",
+            { id: fork.backup },
+            { serviceId: fork.source },
+          );
         await notifyReconcilers(tx);
         return toService(made);
       });
@@ -244,6 +279,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const { source, config, unsetEnv, name = request.service } = request;
       const renames = name !== request.service;
       const configures = source !== undefined || config !== undefined || unsetEnv.length > 0;
+      if (config?.replicas !== undefined) await requireServers(request, config.replicas);
       const announced = renames || hasEnv(config) ? await requireService(pool, request) : undefined;
       if (announced && renames) refuseAddonName(announced.type);
       const announcement = announced && (await announce(announced.id, renames ? "rename" : undefined));
@@ -282,7 +318,9 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if (service.deleting) return {};
         const { projectName = "", environmentName = "" } = described ?? {};
         const alone = { projectName, environmentName, byUserId: who(ctx).caller.id };
-        await deleteServices(tx, "id", id, confirmImpact, { accountId, projectId }, alone);
+        const { backupDays } = await findEntitlements(tx, entitlementsOf, accountId);
+        const within = { accountId, projectId, backupDays };
+        await deleteServices(tx, "id", id, confirmImpact, within, alone);
         await auditWrite(tx, ctx, accountId, "service.delete", service);
         announcement.requireValid();
         return {};
@@ -379,15 +417,6 @@ async function rename(tx: Tx, path: EnvironmentPath, service: services.LockedSer
   await moveAddresses(tx, "service", serviceId);
   const event = { accountId, projectId, environmentId, serviceId, name, type, namedAt: renamed!.namedAt };
   await emit(tx, ServiceRenamedSchema, accountId, event);
-}
-
-/** Returns what who is no member gets: nobody is one, but a request may have been let in before. */
-function accountDeleted() {
-  return refuse(403, "forbidden", "The account was deleted.");
-}
-
-function toService(row: services.ServiceRow) {
-  return { ...row, ...serviceStatus(row) };
 }
 
 function auditWrite(

@@ -1,8 +1,10 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { DeploymentService } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { newId } from "../../kit/ids.ts";
+import type { Caller } from "../../kit/rpc/caller-token.ts";
 import { refused } from "../../kit/testing/refusal.ts";
-import { eventually } from "../../kit/testing/testing.ts";
+import { clientAs, eventually } from "../../kit/testing/testing.ts";
 import {
   actAs,
   archiveOf,
@@ -50,6 +52,32 @@ test("a deploy takes the given image, else the configured one, and is refused wh
   await catalog.updateService({ ...path, source: { image: "shop/web:1" } });
   expect((await deployments.deploy(path)).image).toBe("shop/web:1");
   expect((await deployments.deploy({ ...path, image: "shop/web:2" })).image).toBe("shop/web:2");
+});
+
+test("a version says who made it, by which token, also a rollback; one of before has nobody", async () => {
+  const { accountId, path, until, id, deployments } = await webService();
+  const as = (caller: Partial<Caller>) =>
+    clientAs(DeploymentService, berth.port, { accountId, role: "editor", ...caller });
+  await as({ id: "usr_ada", tokenId: "tok_1" }).deploy({ ...path, image: "shop/web:1" });
+  await until(path, 1, "failed");
+  const machine = as({ kind: "machine", id: "usr_eve", tokenId: "grant_1" });
+  const { result } = await machine.deploy({ ...path, image: "shop/web:2" });
+  expect(result.value).toMatchObject({ createdBy: { kind: "machine", id: "usr_eve", tokenId: "grant_1" } });
+  await until(path, 2, "failed");
+  // As if version 1 had been live, by a process that knows no creator.
+  await berth.pool.query(
+    "update deployments set status = 'applied', healthy_at = now(), created_by = null where service_id = $1 and version = 1",
+    [id],
+  );
+  await as({ id: "usr_bob" }).rollback({ ...path, version: 1 });
+  const { data } = await deployments.listDeployments(path);
+  expect(data.map(({ version, createdBy }) => [version, createdBy?.id, createdBy?.tokenId])).toEqual([
+    [3, "usr_bob", undefined],
+    [2, "usr_eve", "grant_1"],
+    [1, undefined, undefined],
+  ]);
+  const one = await deployments.getDeployment({ ...path, version: 2 });
+  expect(one.createdBy).toEqual(data[1]!.createdBy);
 });
 
 test("what is no image reference is neither deployed nor stored, and the dry run says the same", async () => {

@@ -20,6 +20,7 @@ import { findRestorable } from "../deployments/accept/rollback.ts";
 import { cancelDeployment } from "../deployments/fail-deployment.ts";
 import { requireBuild, requireDeployment } from "../deployments/require-deployment.ts";
 import * as sql from "../deployments/sql.ts";
+import { hasDomains } from "../domains/sql.ts";
 import { enqueue } from "../due/sql.ts";
 import type { AccountImages } from "../images/account-images.ts";
 import { checkImage } from "../images/image-reference.ts";
@@ -28,6 +29,7 @@ import {
   requireLocked,
   requireService,
   serviceDeleting,
+  serviceHasDomains,
   serviceStaged,
 } from "../projects/require.ts";
 import { type LockedService, type ServicePath, type StagedSource, stage } from "../projects/services-sql.ts";
@@ -39,6 +41,7 @@ import type { ObjectStore } from "../store/port.ts";
 import { requireRunnable, resumeIfAllowed } from "../suspension/suspension.ts";
 import { imageArtifact } from "../terms/artifact.ts";
 import { RuntimeRefusal } from "../terms/runtime-refusal.ts";
+import { isPrivate } from "../terms/stored-config.ts";
 import type { EarlyVariables } from "../variables/early-variables.ts";
 import type { ResolveVariables } from "../variables/variables-client.ts";
 import { deploymentStreams } from "./streams/deployment-streams.ts";
@@ -184,6 +187,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         refuseAddon(service.type);
         if (service.staged) throw serviceStaged();
         const found = await findRestorable(tx, entitlementsOf, service, request.version);
+        if (isPrivate(found.config) && (await hasDomains(tx, service.id))) throw serviceHasDomains();
         await images.require(tx, service.accountId, "version", found.image);
         return { restores: found };
       });

@@ -14,6 +14,7 @@ import { requireHost } from "../domains/host.ts";
 import { recordsOf } from "../domains/records.ts";
 import * as sql from "../domains/sql.ts";
 import { requireLocked, requireService, serviceDeleting } from "../projects/require.ts";
+import { isPrivate } from "../terms/stored-config.ts";
 
 export type DomainApiDeps = {
   pool: Pool;
@@ -36,12 +37,18 @@ export function domainService(deps: DomainApiDeps): ServiceImpl<typeof DomainSer
       const redirectTo =
         request.redirectTo === undefined ? undefined : requireTarget(request.redirectTo, host, settings);
       const made = await effect(pool, ctx, async (tx) => {
-        const { id: serviceId, type, deleting } = await requireLocked(tx, request);
+        const { id: serviceId, type, config, deleting } = await requireLocked(tx, request);
         if (type !== "web")
           throw invalid(
             "service",
             "not_web",
             `A ${type} service has no address; only web services have domains.`,
+          );
+        if (isPrivate(config))
+          throw invalid(
+            "service",
+            "not_public",
+            "A private service has no domains. Set config.public to true first.",
           );
         if (deleting) throw serviceDeleting();
         await requireDomainQuota(tx, entitlementsOf, accountId, sql.countDomains);

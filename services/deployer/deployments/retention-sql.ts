@@ -8,6 +8,7 @@ import type { StoredConfig } from "../terms/stored-config.ts";
 import {
   builtVersion,
   DEPLOYMENT,
+  type DeploymentActor,
   type DeploymentRow,
   type StoredDeployment,
   takeVersion,
@@ -48,7 +49,13 @@ export function findRetainedVersion(db: Db, serviceId: string, version: number) 
 /** Inserts a deployment of what another one ran, as the next version of its service. Nothing is built, so it has no build id. */
 export async function insertRestored(
   db: Db,
-  restored: { id: string; serviceId: string; from: string; warnings: StoredNotice[] },
+  restored: {
+    id: string;
+    serviceId: string;
+    from: string;
+    warnings: StoredNotice[];
+    createdBy: DeploymentActor;
+  },
 ): Promise<DeploymentRow> {
   const row = await one<StoredDeployment>(
     db,
@@ -56,11 +63,11 @@ export async function insertRestored(
     `with taken as (${takeVersion("$2")})
      insert into deployments as d
        (id, service_id, version, status, config, source, image, artifact, archive_ref, branch, "commit", built_version,
-        warnings)
+        warnings, created_by)
      select $1, o.service_id, t.version, 'queued', o.config, o.source, o.image, o.artifact, o.archive_ref, o.branch,
-       o."commit", ${builtVersion("o")}, $4
+       o."commit", ${builtVersion("o")}, $4, $5
      from deployments o, taken t where o.id = $3 returning ${DEPLOYMENT}`,
-    [restored.id, restored.serviceId, restored.from, JSON.stringify(restored.warnings)],
+    [restored.id, restored.serviceId, restored.from, JSON.stringify(restored.warnings), restored.createdBy],
   );
   return toMessage(row!);
 }

@@ -8,6 +8,9 @@ import type { StoredConfig } from "../terms/stored-config.ts";
 
 export type Notice = MessageInitShape<typeof NoticeSchema>;
 
+/** Who made a deployment (docs/deployments.md#versions). */
+export type DeploymentActor = { kind: string; id: string; tokenId?: string };
+
 export type DeploymentRow = {
   id: string;
   serviceId: string;
@@ -29,6 +32,7 @@ export type DeploymentRow = {
   finishedAt?: Timestamp;
   builtVersion?: number;
   buildpacks: string[];
+  createdBy?: DeploymentActor;
 };
 
 // A rollback has the source of what it runs too, for later ones, but was not built from it.
@@ -38,7 +42,8 @@ export const DEPLOYMENT = `d.id, d.service_id as "serviceId", d.version, d.image
   ${ofBuild("d.branch")} as branch, ${ofBuild("d.commit")} as commit, ${ofBuild("d.archive_ref")} as "archiveRef",
   d.built_version as "builtVersion", coalesce(d.buildpacks, '[]') as buildpacks, d.status, d.build_stage as "buildStage", d.errors, d.warnings,
   d.created_at as "createdAt", d.build_started_at as "buildStartedAt", d.built_at as "builtAt",
-  d.applied_at as "appliedAt", d.healthy_at as "healthyAt", d.finished_at as "finishedAt"`;
+  d.applied_at as "appliedAt", d.healthy_at as "healthyAt", d.finished_at as "finishedAt",
+  d.created_by as "createdBy"`;
 
 /** A row as selected, with its errors and warnings as stored. */
 export type StoredDeployment = Omit<DeploymentRow, "errors" | "warnings"> & {
@@ -87,6 +92,7 @@ export type NewDeployment = {
   branch?: string;
   builtVersion?: number;
   warnings: StoredNotice[];
+  createdBy: DeploymentActor;
 };
 
 /** SQL for the version whose build a deployment runs. */
@@ -101,8 +107,9 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
     `with taken as (${takeVersion("$2")})
      insert into deployments as d
        (id, service_id, version, status, config, source, image, artifact, build_id, archive_ref, branch, archive_digest,
-        built_version, warnings, release_command)
-     select $1, $2, version, 'queued', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $3::jsonb ->> 'releaseCommand' from taken returning ${DEPLOYMENT}`,
+        built_version, warnings, created_by, release_command)
+     select $1, $2, version, 'queued', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $3::jsonb ->> 'releaseCommand'
+     from taken returning ${DEPLOYMENT}`,
     [
       deployment.id,
       deployment.serviceId,
@@ -116,6 +123,7 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
       deployment.archiveDigest,
       deployment.builtVersion,
       JSON.stringify(deployment.warnings),
+      deployment.createdBy,
     ],
   );
   return toMessage(row!);

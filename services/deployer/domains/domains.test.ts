@@ -2,6 +2,7 @@ import { request } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Domain, DomainService } from "../../../proto/gen/berth/deployer/v1/domains_pb.ts";
 import { newId } from "../../kit/ids.ts";
+import { metricsText } from "../../kit/telemetry.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
 import { actAs, archiveOf, createWebService, startDeployer, type TestDeployer } from "../testing/testing.ts";
@@ -335,6 +336,34 @@ describe("a proof that is gone", () => {
   });
 });
 
+test("how long domains have waited for their certificates is in the metrics, as long as they are not issued", async () => {
+  const { add, until, deploy } = await scene();
+  await deploy();
+  const added = await add(nextHost());
+  prove(added, "CNAME");
+  await until(added.id, "active");
+  const read = async () => {
+    const text = await metricsText();
+    const value = (name: string) => Number(new RegExp(`^${name}\\S* (\\S+)$`, "m").exec(text)?.[1]);
+    return {
+      count: value("berth_domains_without_certificate(?!_)"),
+      hours: Math.floor(value("berth_domains_without_certificate_oldest_seconds") / 3_600),
+    };
+  };
+  expect(await read()).toEqual({ count: 0, hours: 0 });
+  const become = (state: string) =>
+    berth.pool.query(
+      "update domains set state = $2, proved_at = now() - interval '7 hours', due_at = now() + interval '1 day' where id = $1",
+      [added.id, state],
+    );
+  for (const state of ["issuing", "failed"]) {
+    await become(state);
+    expect(await read()).toEqual({ count: 1, hours: 7 });
+  }
+  await become("active");
+  expect(await read()).toEqual({ count: 0, hours: 0 });
+});
+
 describe("what is refused", () => {
   test.each([
     ["not a host", "invalid_host"],
@@ -375,6 +404,9 @@ describe("what is refused", () => {
     await catalog.createService({ ...environment, name: "jobs", type: "worker" });
     const worker = client.createDomain({ ...environment.at("jobs"), host: nextHost() });
     expect(await refused(worker)).toContain("not_web");
+    await catalog.createService({ ...environment, name: "inner", type: "web", config: { public: false } });
+    const inner = client.createDomain({ ...environment.at("inner"), host: nextHost() });
+    expect(await refused(inner)).toContain("not_public");
     const strangerId = newId("acc");
     const stranger = clientAs(DomainService, berth.port, { accountId: strangerId, role: "owner" });
     const theirs = { ...path, accountId: strangerId };

@@ -28,6 +28,12 @@ export async function countDomains(db: Db, accountId: string): Promise<number> {
   return (await one<{ n: number }>(db, "domains_count", text, [accountId]))!.n;
 }
 
+/** Returns whether a service has domains that are not being removed. */
+export async function hasDomains(db: Db, serviceId: string): Promise<boolean> {
+  const text = "select from domains where service_id = $1 and deleting_at is null limit 1";
+  return (await one(db, "domains_any", text, [serviceId])) !== undefined;
+}
+
 type NewDomain = Pick<DomainRow, "id" | "accountId" | "serviceId" | "host"> & { redirectTo?: string };
 
 /** Inserts a domain, which is due at once. Returns undefined when the account has one of this host. */
@@ -205,6 +211,14 @@ export function releaseHost(tx: Tx, id: string) {
     "update domains set proved_at = null, lost_at = null, contested = false where id = $1",
     [id],
   );
+}
+
+/** Counts the domains that have their host and no certificate, and says since when the first of them has the host. */
+export async function readWithoutCertificate(db: Db): Promise<{ domains: number; oldestSeconds: number }> {
+  const text = `select count(*) as "domains",
+      coalesce(extract(epoch from now() - min(proved_at)), 0)::float8 as "oldestSeconds"
+    from domains where proved_at is not null and state in ('issuing', 'failed') and deleting_at is null`;
+  return (await one(db, "domains_without_certificate", text))!;
 }
 
 export function deleteDomain(tx: Tx, id: string) {

@@ -1,33 +1,44 @@
-import { createSocket } from "node:dgram";
-import { type Answer, decode, encode, type Packet } from "dns-packet";
+import { createSocket, type Socket } from "node:dgram";
+import { once } from "node:events";
+import { createServer, type Server } from "node:net";
+import { type Answer, decode, encode, type Packet, streamDecode, streamEncode } from "dns-packet";
 
 type Records = Partial<Record<"A" | "AAAA" | "CNAME" | "TXT", string[]>>;
 
-/** Starts a DNS server on this machine that knows what it is told: all other names do not exist. */
-export async function startDns() {
+/** Starts a DNS server that knows what it is told: all other names do not exist. */
+export async function startDns({ address: own = "127.0.0.1", port: ownPort = 0 } = {}) {
   const zone = new Map<string, Records>();
   let asked = 0;
   let silent = false;
-  const socket = createSocket("udp4");
-  socket.on("message", (message, { port, address }) => {
+  function answerTo(query: Packet): Packet | undefined {
     asked++;
-    if (silent) return;
-    const query = decode(message);
+    if (silent) return undefined;
     const { name = "", type = "" } = query.questions?.[0] ?? {};
     const records = zone.get(name.toLowerCase());
     const values = records?.[type as keyof Records] ?? [];
     const answers = values.map((data) => ({ type, name, ttl: 60, data }) as Answer);
     const rcode = records ? 0 : 3;
-    const answer: Packet = {
+    return {
       ...{ type: "response", id: query.id, questions: query.questions, answers },
       // Recursion was asked for, and is there; the last four bits say that the name does not exist.
       flags: 0x0180 | rcode,
     };
-    socket.send(encode(answer), port, address);
+  }
+  // Some ask by TCP alone. A question is small enough to arrive as a whole.
+  const stream = createServer((connection) => {
+    connection.on("error", () => {});
+    connection.on("data", (message) => {
+      const answer = answerTo(streamDecode(message));
+      if (answer) connection.write(streamEncode(answer));
+    });
   });
-  await new Promise<void>((resolve) => socket.bind(0, "127.0.0.1", resolve));
+  const socket = await listenOnBoth(stream, ownPort, own);
+  socket.on("message", (message, { port, address }) => {
+    const answer = answerTo(decode(message));
+    if (answer) socket.send(encode(answer), port, address);
+  });
   return {
-    server: `127.0.0.1:${socket.address().port}`,
+    server: `${own}:${socket.address().port}`,
     set: (name: string, records: Records) => void zone.set(name, records),
     clear: (name: string) => void zone.delete(name),
     /** From now on no question is answered, or again each. */
@@ -35,8 +46,27 @@ export async function startDns() {
       silent = now;
     },
     asked: () => asked,
-    stop: () => new Promise<void>((resolve) => socket.close(resolve)),
+    async stop() {
+      stream.close();
+      await new Promise<void>((resolve) => socket.close(resolve));
+    },
   };
+}
+
+/** Has a server listen on a port by TCP, and returns a socket on the same one by UDP: another one, if that is taken. */
+async function listenOnBoth(server: Server, port: number, address: string): Promise<Socket> {
+  for (let attempt = 1; ; attempt++) {
+    const socket = createSocket("udp4").bind(port, address);
+    await once(socket, "listening");
+    try {
+      server.listen(socket.address().port, address);
+      await once(server, "listening");
+      return socket;
+    } catch (error) {
+      socket.close();
+      if (port !== 0 || attempt === 20) throw error;
+    }
+  }
 }
 
 export type TestDns = Awaited<ReturnType<typeof startDns>>;

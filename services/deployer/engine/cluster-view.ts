@@ -1,12 +1,19 @@
 import { createKubernetesAddons, type KubernetesAddonsOptions } from "../addons/kubernetes/adapter.ts";
+import { type CnpgAddonsOptions, createCnpgAddons } from "../addons/kubernetes/cnpg/adapter.ts";
+import type { PostgresEngine } from "../addons/kubernetes/config.ts";
+import { createAddonEngines } from "../addons/kubernetes/engines.ts";
 import { createEnvironments } from "../runtime/kubernetes/namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../runtime/kubernetes/options.ts";
 import { createKubernetesRuntime } from "../runtime/kubernetes/runtime.ts";
 
 type AddonOptions = Pick<
   KubernetesAddonsOptions,
-  "images" | "patchImages" | "storage" | "growTo" | "pullSecret" | "placement" | "user"
->;
+  "images" | "patchImages" | "storage" | "growTo" | "pullSecret" | "placement" | "user" | "copies"
+> & {
+  postgres: Pick<CnpgAddonsOptions, "operatorNamespace" | "egress"> & { engine: PostgresEngine };
+};
+
+type Environment = { accountId: string; projectId: string; environmentId: string };
 
 /**
  * Returns the runtime and the addon servers of a cluster as one process sees them. Until `start` they watch nothing, and
@@ -16,13 +23,21 @@ export function createClusterView(options: KubernetesRuntimeOptions, addons: Add
   const { kube, log, namespacePrefix, watch } = options;
   const environments = createEnvironments(options);
   const runtime = createKubernetesRuntime(options, environments);
-  const addonServers = createKubernetesAddons({
+  const common = {
     ...{ ...addons, kube, log, namespacePrefix, watch },
-    async ensureNamespace(environment) {
+    async ensureNamespace(environment: Environment) {
       await environments.learnPlan(environment.environmentId);
       await environments.ensure(environment);
     },
     hasNamespace: environments.has,
+  };
+  const { engine, ...operator } = addons.postgres;
+  const cnpg =
+    engine !== "statefulset" && createCnpgAddons({ ...common, ...operator, image: addons.images.postgres });
+  const addonServers = createAddonEngines({
+    ...{ ...common, engine },
+    sets: createKubernetesAddons(common),
+    ...(cnpg && { cnpg }),
   });
   return {
     runtime,

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { Logger } from "../../kit/log.ts";
+import { planOf } from "../../kit/plans.ts";
 import { patchImages } from "../addons/kubernetes/config.ts";
 import { createJobBuilder } from "../builder/job/adapter.ts";
 import { jobBuilderOptions } from "../builder/job/config.ts";
@@ -8,9 +9,10 @@ import type { KubernetesConfig } from "../config.ts";
 import { createDigestResolver, type ImageDigests } from "../images/digests/resolve-digest.ts";
 import { nodeLogins } from "../images/pulls/node-logins.ts";
 import { connectKube } from "../kube/client.ts";
-import { onArchitecture } from "../kube/pods/placement.ts";
+import { onArchitecture, type Placement, withPlanPlacement } from "../kube/pods/placement.ts";
 import { reachApi } from "../kube/stream.ts";
 import { lokiOptions } from "../runtime/kubernetes/logs/config.ts";
+import { dnsPorts } from "../runtime/kubernetes/namespace/namespace-manifests.ts";
 import type { KubernetesRuntimeOptions } from "../runtime/kubernetes/options.ts";
 import { PULL_SECRET } from "../runtime/kubernetes/release/manifests.ts";
 import { createS3Store } from "../store/s3/adapter.ts";
@@ -48,7 +50,10 @@ export async function startKubernetesEngine(
     read(config.registryPullAuth),
   ]);
   const registryAuth = nodeLogins(config, { pushLogin, pullLogin });
-  const options = runtimeOptions(config, { kube, log, plansOf, registryAuth });
+  // Where accounts have logins, each namespace has a Secret for them, and each app names it.
+  const noLogins = config.accountRegistries === "on" ? () => JSON.stringify({ auths: {} }) : undefined;
+  const pulls = registryAuth ?? noLogins;
+  const options = runtimeOptions(config, { kube, log, plansOf, registryAuth: pulls });
   const addons = {
     images: config.addonImages,
     patchImages: patchImages(config),
@@ -58,6 +63,12 @@ export async function startKubernetesEngine(
     // On any architecture: their images are not built here.
     placement: config.appsPlacement,
     user: config.addonUser,
+    postgres: {
+      engine: config.addonPostgresEngine,
+      operatorNamespace: config.addonOperatorNamespace,
+      egress: [{ ports: dnsPorts(config.dnsPorts), to: config.dnsPeers }, ...config.addonInstancesTo],
+    },
+    ...(config.addonCopyImage !== undefined && { copies: { image: config.addonCopyImage, store } }),
   };
   const begin = () => createClusterView(options, addons);
   const { runtime, addonServers } = begin();
@@ -97,6 +108,13 @@ function digestsFor(
   return { required: imageDigests === "require", resolve };
 }
 
+/** Returns where the apps of a plan may run. */
+function appPlacements(config: KubernetesConfig): (tier: string | undefined) => Placement {
+  const { appsPlacement, planPlacement, nodeArchitecture } = config;
+  return (tier) =>
+    onArchitecture(withPlanPlacement(appsPlacement, planPlacement[planOf(config, tier)]), nodeArchitecture);
+}
+
 /** Returns how releases run on a cluster, from the configuration. */
 export function runtimeOptions(
   config: KubernetesConfig,
@@ -117,7 +135,7 @@ export function runtimeOptions(
       graceSeconds: config.appsGraceSeconds,
       rolloutDeadlineMs: ROLLOUT_DEADLINE_MS,
       reserved: { storage: 0.1, ...config.appsReserved },
-      placement: onArchitecture(config.appsPlacement, config.nodeArchitecture),
+      placementOf: appPlacements(config),
     },
     ingress: {
       enabled: config.ingress === "on",
@@ -141,9 +159,11 @@ export function runtimeOptions(
       ingressFromCidrs: config.ingressFromCidrs,
       egressExceptCidrs: config.appsEgressExcept,
       portRanges: config.appsClosedPorts.length > 0,
+      metricsPeers: config.metricsPeers,
       closedPorts: config.appsClosedPorts,
       dnsPorts: config.dnsPorts,
       dnsPeers: config.dnsPeers,
+      copiesTo: config.addonCopiesTo,
     },
     quota: config.environmentQuota,
     loki: lokiOptions(config),

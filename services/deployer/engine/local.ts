@@ -1,9 +1,13 @@
+import { mkdir } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Logger } from "../../kit/log.ts";
 import type { Running } from "../../kit/process/process.ts";
+import { noWalls, raiseWalls } from "../../kit/process/walls.ts";
 import { createLocalAddons } from "../addons/local/adapter.ts";
+import { createPostgresPrograms } from "../addons/local/postgres-programs.ts";
 import { createRedisProgram } from "../addons/local/redis-program.ts";
+import { createRedisProofs } from "../addons/local/redis-proofs.ts";
 import { createRedisServers } from "../addons/local/redis-servers.ts";
 import type { AddonServers } from "../addons/port.ts";
 import { createLocalBuilder } from "../builder/local/adapter.ts";
@@ -54,7 +58,8 @@ export async function startLocalEngine(config: LocalConfig, secrets: Secrets, lo
     limits: { ...defaultUploadLimits, ...config.uploadLimits },
     log,
   });
-  const builder = createLocalBuilder({ folder: apps("artifacts"), store, environment: process.env });
+  const walls = await chooseWalls(config);
+  const builder = createLocalBuilder({ folder: apps("artifacts"), store, environment: process.env, walls });
   const router = await startRouter({
     port: config.routerPort,
     host: config.routerHost,
@@ -67,6 +72,7 @@ export async function startLocalEngine(config: LocalConfig, secrets: Secrets, lo
     artifactsFolder: apps("artifacts"),
     secret: secrets.runtimeSecret,
     router,
+    walls,
     log,
   });
   await runtime.start();
@@ -74,17 +80,22 @@ export async function startLocalEngine(config: LocalConfig, secrets: Secrets, lo
   const redis = createRedisServers({ folder: folder("redis"), log, path });
   const redisProgram = createRedisProgram({ folder: config.programsDir, path, log });
   await redis.start();
+  const redisProofs = createRedisProofs({ folder: folder("redis-proofs"), path });
+  await redisProofs.removeAll();
   return {
-    addonServers: createLocalAddons({ adminUrl: config.addonPostgresUrl, redis, redisProgram }),
+    addonServers: createLocalAddons({
+      ...{ adminUrl: config.addonPostgresUrl, redis, redisProgram, redisProofs, store, log },
+      postgresPrograms: createPostgresPrograms({ folder: config.programsDir, path, log }),
+    }),
     runtime,
     builder,
     store,
     minReadySeconds: 1,
     isBuiltImage: () => false,
     other(req, res) {
-      if (!req.url?.startsWith("/uploads/")) return false;
+      if (!/^\/(?:uploads|downloads)\//.test(req.url ?? "")) return false;
       store.handle(req, res).catch((err) => {
-        log.error({ err }, "an upload failed");
+        log.error({ err }, "an upload or a download failed");
         res.destroy();
       });
       return true;
@@ -95,4 +106,12 @@ export async function startLocalEngine(config: LocalConfig, secrets: Secrets, lo
       await instance.stop();
     },
   };
+}
+
+/** Returns what apps and builds are run behind. Throws where walls are wanted and this machine cannot have them. */
+async function chooseWalls({ appWalls, hiddenPaths, appsDir, dataDir }: LocalConfig) {
+  if (appWalls === "off") return noWalls;
+  const [data, apps] = [resolve(dataDir), resolve(appsDir ?? dataDir)];
+  for (const folder of [data, apps]) await mkdir(folder, { recursive: true, mode: 0o700 });
+  return raiseWalls([data, ...hiddenPaths, apps], process.env.PATH);
 }

@@ -1,10 +1,12 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { SuspensionChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import type { RunEnded } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { createLog } from "../../kit/log.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { archiveOf, freePlan, startDeployer, type TestDeployer } from "../testing/testing.ts";
+import { collectEvents } from "../testing/testing-process.ts";
 import { startScheduled } from "./start-scheduled.ts";
 import { cronService } from "./testing.ts";
 
@@ -128,6 +130,43 @@ test("another schedule or time zone counts at once, and none at all pauses it", 
   expect(await next()).toBeDefined();
 });
 
+test("each end of a run is announced once, and says whether the scheduled one before it failed", async () => {
+  const { untilRuns, due, list, id, runs, path, untilEnded, catalog, go } = await cronService(
+    berth,
+    {},
+    "failing",
+  );
+  const events = collectEvents(berth);
+  try {
+    await due();
+    await untilRuns(1, "failed");
+    await due();
+    await untilRuns(2, "failed");
+    go();
+    await due();
+    await eventually("the third succeeded", async () => (await list())[0]!.status === "succeeded");
+    await untilEnded((await runs.createRun({ ...path, command: "exit 4" })).id);
+    await catalog.updateService({ ...path, config: { overlap: "allow" } });
+    const canceled = await runs.createRun({ ...path, command: "sleep 600" });
+    await runs.cancelRun({ ...path, runId: canceled.id });
+    await due();
+    await eventually("the fourth succeeded", async () => (await list())[0]!.status === "succeeded");
+    const ended = await eventually("all ends are announced", async () => {
+      const own = events.received.filter(({ kind, serviceId }) => kind === "RunEnded" && serviceId === id);
+      return own.length >= 5 && (own as unknown as RunEnded[]);
+    });
+    expect(ended.map((one) => [one.trigger, one.status, one.exitCode, one.previousFailed])).toEqual([
+      ["schedule", "failed", 3, false],
+      ["schedule", "failed", 3, true],
+      ["schedule", "succeeded", 0, true],
+      ["manual", "failed", 4, false],
+      ["schedule", "succeeded", 0, false],
+    ]);
+  } finally {
+    await events.stop();
+  }
+});
+
 test("a schedule that is none, and what a type does not have, is refused", async () => {
   const { catalog, path, environment } = await cronService(berth, {});
   const change = (config: object) => refused(catalog.updateService({ ...path, config }));
@@ -147,7 +186,7 @@ test("a schedule that is none, and what a type does not have, is refused", async
 
 test("before its first deployment, and while its account is suspended, no time starts anything", async () => {
   const { catalog, environment, path, due, list, accountId, runs } = await cronService(berth, {});
-  await catalog.createService({
+  const { id: newOne } = await catalog.createService({
     ...environment,
     name: "new",
     type: "cron",
@@ -163,6 +202,17 @@ test("before its first deployment, and while its account is suspended, no time s
   expect(await refused(runs.createRun(path))).toBe("403 compute_suspended");
   await report("", 2n);
   await eventually("it goes on", async () => (await catalog.getService(path)).nextRunAt !== undefined);
+
+  await berth.pool.query("update schedules set next_at = now() - interval '1 minute' where service_id = $1", [
+    newOne,
+  ]);
+  // One that could not be started would be tried again, before all others.
+  await eventually("the time of a service that was never deployed passes", async () => {
+    await due();
+    const text = "select from schedules where service_id = $1 and next_at > now()";
+    return (await berth.pool.query(text, [newOne])).rows.length === 1;
+  });
+  expect((await runs.listRuns(environment.at("new"))).data).toEqual([]);
 });
 
 test("two processes start one run of each time", async () => {

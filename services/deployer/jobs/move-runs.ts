@@ -12,6 +12,7 @@ import { RuntimeRefusal } from "../terms/runtime-refusal.ts";
 import { TIMEOUTS } from "../terms/timeouts.ts";
 import { recordRunUsage } from "../usage/intervals.ts";
 import { type ResolveVariables, VariablesUnavailable } from "../variables/variables-client.ts";
+import { announceEnd } from "./announce-end.ts";
 import * as sql from "./sql.ts";
 
 /** How many runs are moved on at once, besides those that are slow, as with the registry or the cluster. */
@@ -92,12 +93,13 @@ export function startMovingRuns(deps: MoveRunsDeps) {
     return status;
   }
 
-  async function end(run: sql.TakenRun, how: Parameters<typeof sql.markEnded>[2]): Promise<void> {
+  async function end(run: sql.TakenRun, how: sql.RunEnd): Promise<void> {
     const ended = await transaction(pool, async (tx) => {
       // Before the run, as whoever starts or cancels one does.
       if (run.type === "cron") await sql.lockOwner(tx, run.serviceId);
       const changed = await sql.markEnded(tx, run, how);
       if (changed > 0 && run.type === "cron") await recordRunUsage(tx, run.serviceId);
+      if (changed > 0) await announceEnd(tx, run, how);
       return changed;
     });
     if (ended === 0) return;
@@ -170,7 +172,7 @@ export async function removeRunsOf(
 }
 
 /** Returns how a run that no longer runs ended. */
-function toEnd(status: RunStatus | undefined): Parameters<typeof sql.markEnded>[2] {
+function toEnd(status: RunStatus | undefined): sql.RunEnd {
   const { state, exitCode, message } = status ?? {};
   if (state === "succeeded") return { status: "succeeded", exitCode };
   if (state === "failed") return { status: "failed", exitCode, message };

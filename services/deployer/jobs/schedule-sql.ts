@@ -30,7 +30,8 @@ export async function msUntilNext(db: Db): Promise<number | undefined> {
 export type ScheduledService = {
   accountId: string;
   config: StoredConfig;
-  liveVersion?: number;
+  /** Null before the first deployment. */
+  liveVersion: number | null;
   deleting: boolean;
   suspended: boolean;
   /** Times in ms. */

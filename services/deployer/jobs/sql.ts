@@ -4,6 +4,13 @@ import { epochMs } from "../shared/epoch-ms.ts";
 
 export type RunState = "queued" | "running" | "succeeded" | "failed" | "canceled" | "timed_out" | "lost";
 
+/** How a run ended, unless it was canceled. */
+export type RunEnd = {
+  status: Exclude<RunState, "queued" | "running" | "canceled">;
+  exitCode?: number;
+  message?: string;
+};
+
 export type RunRow = {
   id: string;
   serviceId: string;
@@ -127,6 +134,7 @@ export type TakenRun = Pick<RunRow, "id" | "serviceId" | "status" | "timeoutSeco
   command: string | null;
   environmentId: string;
   type: string;
+  trigger: RunRow["trigger"];
   now: number;
   createdAt: number;
   startedAt: number | null;
@@ -143,7 +151,7 @@ export function takeRuns(db: Db, { limit, leaseSeconds }: { limit: number; lease
      update runs r set due_at = now() + make_interval(secs => $2), turn = turn + 1
      from due, services s where r.id = due.id and s.id = r.service_id
      returning r.id, r.account_id as "accountId", r.service_id as "serviceId", s.environment_id as "environmentId",
-       s.type, r.command, r.status, r.timeout_seconds as "timeoutSeconds", ${epochMs("now()")} as now,
+       s.type, r.trigger, r.command, r.status, r.timeout_seconds as "timeoutSeconds", ${epochMs("now()")} as now,
        ${epochMs("r.created_at")} as "createdAt", ${epochMs("r.started_at")} as "startedAt", r.turn`,
     [limit, leaseSeconds],
   );
@@ -207,11 +215,7 @@ export function postpone(db: Db, { id, turn }: Turn, dueInMs: number, message?: 
 }
 
 /** Records how a run ended; it is due at once, to be removed from the runtime. Returns 0 when it was canceled, or taken again. */
-export function markEnded(
-  tx: Tx,
-  { id, turn }: Turn,
-  end: { status: RunState; exitCode?: number; message?: string },
-) {
+export function markEnded(tx: Tx, { id, turn }: Turn, end: RunEnd) {
   return execute(
     tx,
     "run_end",
@@ -219,6 +223,19 @@ export function markEnded(
      where id = $1 and turn = $2 and status in ('queued', 'running')`,
     [id, turn, end.status, end.exitCode ?? null, end.message ?? null],
   );
+}
+
+/** Whether the scheduled run of a service that ended last, besides this one, failed. Canceled ones do not count. */
+export async function hasPreviousFailed(tx: Tx, serviceId: string, id: string): Promise<boolean> {
+  const last = await one<{ failed: boolean }>(
+    tx,
+    "run_previous",
+    `select status <> 'succeeded' as failed from runs
+     where service_id = $1 and id <> $2 and trigger = 'schedule' and status in ('succeeded', 'failed', 'timed_out', 'lost')
+     order by finished_at desc limit 1`,
+    [serviceId, id],
+  );
+  return last?.failed ?? false;
 }
 
 /** Records that the runtime holds nothing of a run that has ended. An artifact that was kept for it alone may go now. */

@@ -8,6 +8,7 @@ import { START_SCHEDULED } from "../tasks.ts";
 import { decideDue, nextTime } from "../terms/schedule.ts";
 import type { StoredConfig } from "../terms/stored-config.ts";
 import { recordRunUsage } from "../usage/intervals.ts";
+import { announceEnd } from "./announce-end.ts";
 import { DEFAULT_RUN_SECONDS, MOST_OF_SERVICE } from "./limits.ts";
 import * as schedules from "./schedule-sql.ts";
 import * as sql from "./sql.ts";
@@ -74,7 +75,7 @@ async function takeTime(tx: Tx, entitlementsOf: EntitlementsOf, serviceId: strin
   const { schedule = "", timeZone, overlap = "forbid" } = config;
   const { run, next } = schedule ? decideDue({ schedule, timeZone }, service.dueAt, service.now) : {};
   await schedules.setNext(tx, serviceId, next);
-  if (run === undefined || liveVersion === undefined || suspended) return;
+  if (run === undefined || liveVersion === null || suspended) return;
   const active = overlap === "allow" ? [] : await schedules.listActive(tx, serviceId);
   if (active.length > 0 && overlap === "forbid") return;
   if (active.length > 0) {
@@ -82,16 +83,12 @@ async function takeTime(tx: Tx, entitlementsOf: EntitlementsOf, serviceId: strin
     await recordRunUsage(tx, serviceId);
   }
   const timeoutSeconds = config.runTimeoutSeconds ?? DEFAULT_RUN_SECONDS;
-  const made = {
-    id: newId("run"),
-    accountId,
-    serviceId,
-    timeoutSeconds,
-    version: liveVersion,
-    scheduledFor: run,
-  };
+  const id = newId("run");
+  const made = { id, accountId, serviceId, timeoutSeconds, version: liveVersion, scheduledFor: run };
   const refusal = await findRefusal(tx, entitlementsOf, accountId, serviceId);
-  await sql.insertRun(tx, { ...made, ...(refusal && { refusal }) });
+  const inserted = await sql.insertRun(tx, { ...made, ...(refusal && { refusal }) });
+  if (inserted && refusal)
+    await announceEnd(tx, { ...made, trigger: "schedule" }, { status: "failed", message: refusal });
   await sql.pruneRuns(tx, serviceId);
 }
 

@@ -43,6 +43,7 @@ export async function serviceWithRuns(platform: { port: number; dataDir: string 
 const CRON_COMMANDS = {
   quick: () => "true",
   waiting: (file: string) => `while [ ! -e ${file}.go ]; do sleep 0.05; done`,
+  failing: (file: string) => `[ -e ${file}.go ] || exit 3`,
   trapping: (file: string) =>
     `trap 'echo ended >> ${file}; exit 1' TERM; echo begun >> ${file}; while :; do sleep 0.05; done`,
 };

@@ -105,6 +105,11 @@ export function connectKube(config = defaultConfig(), requestMs = REQUEST_MS) {
       return (list?.items ?? []).map(({ metadata }) => metadata ?? {});
     },
 
+    /** Returns whether the cluster has a kind. */
+    async serves(kind: Kind<KubernetesObject>): Promise<boolean> {
+      return (await undefinedIfMissing(metadataApi.find(kind))) !== undefined;
+    },
+
     /** Deletes an object and what it owns; one that does not exist is fine. */
     async remove(
       kind: Kind<KubernetesObject>,
@@ -121,6 +126,10 @@ export function connectKube(config = defaultConfig(), requestMs = REQUEST_MS) {
 }
 
 class MetadataApi extends KubernetesObjectApi {
+  find({ apiVersion, kind }: Kind<KubernetesObject>) {
+    return this.resource(apiVersion, kind);
+  }
+
   protected override requestPromise<T extends KubernetesObject>(
     context: RequestContext,
     type?: string,

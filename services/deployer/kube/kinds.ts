@@ -42,6 +42,26 @@ export type HTTPRouteObject = KubernetesObject & { spec?: HTTPRouteSpec };
 /** Which Gateway carries a route, and by which of its listeners. */
 export type GatewayRef = { name: string; namespace: string; sectionName?: string; port?: number };
 
+/** A server of CloudNativePG with its standbys, as far as Berth sets it and reads it. */
+export type PostgresClusterObject = KubernetesObject & {
+  spec?: {
+    instances: number;
+    imageName: string;
+    storage: { size: string; storageClass?: string; resizeInUseVolumes: boolean };
+    [other: string]: unknown;
+  };
+  status?: {
+    phase?: string;
+    phaseReason?: string;
+    currentPrimary?: string;
+    targetPrimary?: string;
+    managedRolesStatus?: {
+      passwordStatus?: Record<string, { resourceVersion?: string }>;
+      cannotReconcile?: Record<string, string[]>;
+    };
+  };
+};
+
 /** What a pod uses, as metrics-server serves it. */
 export type PodMetricsObject = KubernetesObject & {
   containers?: { name: string; usage: { cpu: string; memory: string } }[];
@@ -83,6 +103,11 @@ export const Certificate: Kind<CertificateObject> = {
 /** Of metrics-server, which is no part of Kubernetes. */
 export const PodMetrics: Kind<PodMetricsObject> = {
   ...define("metrics.k8s.io/v1beta1", "PodMetrics", "pods"),
+  optional: true,
+};
+/** Of CloudNativePG, which a cluster need not have. */
+export const PostgresCluster: Kind<PostgresClusterObject> = {
+  ...define("postgresql.cnpg.io/v1", "Cluster", "clusters"),
   optional: true,
 };
 export const HorizontalPodAutoscaler = define<V2HorizontalPodAutoscaler>(

@@ -9,15 +9,26 @@ export type Owner = {
   serviceId?: string;
   version?: number;
   revision?: number;
-  /** What the object serves: `app`, `addon`, `build` or `host`. */
+  /** What the object serves: `app`, `addon`, `copy` (of an addon's data), `build` or `host`. */
   kind?: string;
 };
 
 /** Mark an object as Berth's; the chart's admission policy reads them on namespaces. */
 export const managed = { "app.kubernetes.io/managed-by": "berth", "app.kubernetes.io/part-of": "berth" };
 
-export const label = (name: keyof Owner | "account" | "project" | "environment" | "service" | "run") =>
-  `${DOMAIN}/${name.replace(/Id$/, "")}`;
+export const label = (
+  name:
+    | keyof Owner
+    | "account"
+    | "project"
+    | "environment"
+    | "service"
+    | "run"
+    | "copy"
+    | "proof"
+    | "access"
+    | "metrics",
+) => `${DOMAIN}/${name.replace(/Id$/, "")}`;
 
 /** Returns the labels of an object that belongs to `owner`. */
 export function labelsOf(owner: Owner): Record<string, string> {

@@ -1,4 +1,5 @@
-import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
 
 /** Column of `services` by which a deletion selects. */
 export type DeletionColumn = "project_id" | "environment_id" | "id";
@@ -18,6 +19,41 @@ export function markServices(db: Db, column: DeletionColumn, id: string) {
      select id, name, type, environment_id as "environmentId", coalesce(live, false) as live from marked order by id`,
     [id],
   );
+}
+
+/** How many backups of deleted addons an account has at most: its objects are not bounded otherwise. */
+const MOST_KEPT = 100;
+
+/**
+ * Keeps the newest backup of each of these addons that succeeded for some days, under the account. An uploaded one only
+ * where there is no other. Beyond the most, those go that would go first. Returns how many it were and until when.
+ */
+export async function keepNewestBackups(tx: Tx, accountId: string, serviceIds: string[], days: number) {
+  const kept = await many<{ until: Timestamp }>(
+    tx,
+    "backups_keep",
+    `with newest as (
+       select distinct on (b.service_id) b.id, s.name as service, e.name as environment, p.name as project
+       from backups b join services s on s.id = b.service_id join environments e on e.id = s.environment_id
+         join projects p on p.id = s.project_id
+       where b.service_id = any($1) and b.status = 'succeeded' and b.deleting_at is null
+       order by b.service_id, b.trigger = 'uploaded', b.id desc)
+     update backups b set kept_until = now() + make_interval(days => $2), service_name = n.service,
+       environment_name = n.environment, project_name = n.project
+     from newest n where b.id = n.id and b.deleting_at is null returning b.kept_until as until`,
+    [serviceIds, days],
+  );
+  await execute(
+    tx,
+    "backups_keep_most",
+    `update backups b set deleting_at = now(), due_at = now()
+     where b.id in (
+       select id from backups where account_id = $1 and kept_until is not null and deleting_at is null
+       order by kept_until desc, id desc offset ${MOST_KEPT})
+       and not exists (select from restores r where r.backup_id = b.id and r.status = 'running')`,
+    [accountId],
+  );
+  return { count: kept.length, until: kept[0]?.until };
 }
 
 export function markEnvironments(db: Db, column: "project_id" | "id", id: string) {
@@ -84,12 +120,16 @@ export function listBuildOutputs(db: Db, serviceId: string) {
   );
 }
 
-/** Deletes the rows of a service that is marked. Returns its project. */
+/** Deletes the rows of a service that is marked, and has its backups removed that are not kept. Returns its project. */
 export function removeService(db: Db, serviceId: string) {
   return one<{ projectId: string }>(
     db,
     "service_remove",
-    `with history as (delete from deployments where service_id = $1)
+    `with history as (delete from deployments where service_id = $1),
+     left_over as (
+       -- One that is being made is removed by whoever makes it, or once the lease ends.
+       update backups set deleting_at = now(), due_at = case when status = 'running' then due_at else now() end
+       where service_id = $1 and deleting_at is null and kept_until is null)
      delete from services where id = $1 and deleting_at is not null returning project_id as "projectId"`,
     [serviceId],
   );

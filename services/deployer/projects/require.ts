@@ -1,5 +1,5 @@
 import type { Db } from "../../kit/postgres/db.ts";
-import { conflict, invalid, notFound } from "../../kit/rpc/refusals.ts";
+import { conflict, invalid, notFound, refuse } from "../../kit/rpc/refusals.ts";
 import { isDeployable } from "../terms/services.ts";
 import { type EnvironmentPath, findService, lockService, type ServicePath } from "./services-sql.ts";
 import * as sql from "./sql.ts";
@@ -63,6 +63,11 @@ export function refuseAddonName(type: string): void {
     );
 }
 
+/** Returns what who is no member gets: nobody is one, but a request may have been let in before. */
+export function accountDeleted() {
+  return refuse(403, "forbidden", "The account was deleted.");
+}
+
 /** Returns 409 service_staged. */
 export function serviceStaged() {
   return conflict("service_staged", "The service is staged. Apply the environment first.");
@@ -71,6 +76,14 @@ export function serviceStaged() {
 /** Returns 409 service_deleting. */
 export function serviceDeleting() {
   return conflict("service_deleting", "The service is being deleted.");
+}
+
+/** Returns 409 service_has_domains. */
+export function serviceHasDomains() {
+  return conflict(
+    "service_has_domains",
+    "A service with domains cannot be private. Remove its domains first, or leave config.public at true.",
+  );
 }
 
 /** Returns 409 for the name of a project, an environment or a service. */

@@ -8,7 +8,7 @@ import { checkImage } from "../images/image-reference.ts";
 import { checkGitSource, normalizeContextDir } from "../sources/git-source.ts";
 import type { StoredSource } from "../sources/stored-source.ts";
 import { findScheduleProblem, isTimeZone } from "../terms/schedule.ts";
-import { isDeployable, type ServiceSize } from "../terms/services.ts";
+import { isDeployable, MOST_SERVERS, type ServiceSize } from "../terms/services.ts";
 import type { StoredConfig } from "../terms/stored-config.ts";
 
 /** Whether a configuration, or a change of one, has entries in `env`. */
@@ -21,9 +21,17 @@ const CRON_DEFAULTS: StoredConfig = { replicas: 0, size: "nano", env: {}, autoAp
 const DEFAULTS: StoredConfig = { port: 8080, replicas: 1, size: "nano", env: {}, autoApply: true };
 const PATHS = ["dockerfile", "rootDirectory", "outputDirectory"] as const;
 const COMMANDS = ["command", "installCommand", "buildCommand", "releaseCommand"] as const;
-const REMOVABLE = ["healthCheckPath", "schedule", ...COMMANDS, ...PATHS] as const;
+const REMOVABLE = ["healthCheckPath", "metricsPath", "schedule", ...COMMANDS, ...PATHS] as const;
 const CRON_ONLY = ["schedule", "timeZone", "overlap", "runTimeoutSeconds"] as const;
-const NOT_CRON = ["port", "replicas", "autoscaling", "healthCheckPath", "minReadySeconds"] as const;
+const WEB_ONLY = ["public"] as const;
+const NOT_CRON = [
+  "port",
+  "replicas",
+  "autoscaling",
+  "healthCheckPath",
+  "metricsPath",
+  "minReadySeconds",
+] as const;
 const MEMBERS = [
   "port",
   "replicas",
@@ -34,6 +42,7 @@ const MEMBERS = [
   "timeZone",
   "overlap",
   "runTimeoutSeconds",
+  ...WEB_ONLY,
   ...REMOVABLE,
 ] as const;
 /** Set by the platform itself. */
@@ -55,6 +64,8 @@ export function mergeConfig(
   const config = { ...(before ?? (type === "cron" ? CRON_DEFAULTS : DEFAULTS)), env: { ...before?.env } };
   for (const member of MEMBERS)
     if (change?.[member] !== undefined) Object.assign(config, { [member]: change[member] });
+  // Not stored, so that a service from before it existed has not changed.
+  if (config.public) delete config.public;
   for (const member of REMOVABLE) if (config[member] === "") delete config[member];
   for (const name of unsetEnv) delete config.env[name];
   for (const [name, value] of Object.entries(change?.env ?? {})) {
@@ -73,6 +84,13 @@ export function mergeConfig(
 
 /** Throws 422 not_for_type for what services of a type do not have, and for a schedule that is none. */
 function refuseForType(type: string, change: ServiceConfig | undefined): void {
+  const unaddressed = WEB_ONLY.find((member) => type !== "web" && change?.[member] !== undefined);
+  if (unaddressed)
+    throw invalid(
+      `config.${unaddressed}`,
+      "not_for_type",
+      `A ${type} service has no ${unaddressed}: only web services answer requests.`,
+    );
   const foreign = (type === "cron" ? NOT_CRON : CRON_ONLY).find(
     // What it shows may be sent back.
     (member) => change?.[member] !== undefined && !(member === "replicas" && change.replicas === 0),
@@ -122,17 +140,26 @@ function setAutoscaling(config: StoredConfig, change: Autoscaling): void {
 }
 
 function addonConfig(type: string, before: StoredConfig | undefined, change: ServiceConfig | undefined) {
+  const own: string[] = type === "postgres" ? ["size", "replicas"] : ["size"];
   const given = [...MEMBERS, "autoscaling" as const].find(
-    (member) => member !== "size" && change?.[member] !== undefined,
+    (member) => !own.includes(member) && change?.[member] !== undefined,
   );
   const unsupported = given ?? (Object.keys(change?.env ?? {}).length > 0 ? "env" : undefined);
   if (unsupported)
     throw invalid(
       `config.${unsupported}`,
       "not_deployable",
-      `A ${type} addon has no ${unsupported}; only size can be set.`,
+      `A ${type} addon has no ${unsupported}; only ${own.join(" and ")} can be set.`,
     );
-  return { size: (change?.size as ServiceSize | undefined) ?? before?.size ?? "nano" };
+  const replicas = change?.replicas ?? before?.replicas;
+  if (replicas !== undefined && (replicas < 1 || replicas > MOST_SERVERS))
+    throw invalid(
+      "config.replicas",
+      "out_of_range",
+      `A ${type} addon has 1 to ${MOST_SERVERS} servers: one that takes writes, and standbys.`,
+    );
+  const size = (change?.size as ServiceSize | undefined) ?? before?.size ?? "nano";
+  return { size, ...(replicas !== undefined && { replicas }) };
 }
 
 function checkTexts(config: StoredConfig): void {

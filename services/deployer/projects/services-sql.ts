@@ -1,6 +1,7 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { StoredSource } from "../sources/stored-source.ts";
+import type { AddonEngine } from "../terms/services.ts";
 import type { StoredConfig } from "../terms/stored-config.ts";
 import type { StatusFacts } from "./service-status.ts";
 
@@ -30,6 +31,14 @@ export type ServiceRow = ShownService &
   ServiceDefinition & {
     nextRunAt?: Timestamp;
     lastRun?: { id: string; status: string; exitCode?: number };
+    addonEngine?: AddonEngine | null;
+    latestBackupAt?: Timestamp;
+    /** Of its last restore. */
+    restoredBackup?: string;
+    restoreStatus?: string;
+    restoreStartedAt?: Timestamp;
+    restoreFinishedAt?: Timestamp;
+    restoreFailure?: string;
   };
 
 export type NewService = ServiceDefinition &
@@ -83,14 +92,19 @@ export const SHOWN_FROM = `
     where d.service_id = s.id order by d.version desc limit 1
   ) latest on true`;
 
-const SERVICE = `select ${SHOWN}, s.source, s.config,
+const SERVICE = `select ${SHOWN}, s.source, s.config, s.addon_engine as "addonEngine",
     case when s.type = 'cron' and s.live_version is not null and s.deleting_at is null and not exists (
       select from accounts a where a.id = s.account_id and a.suspended is not null)
       then (select w.next_at from schedules w where w.service_id = s.id) end as "nextRunAt",
     case when s.type = 'cron' then (
       select jsonb_strip_nulls(jsonb_build_object('id', r.id, 'status', r.status, 'exitCode', r.exit_code))
-      from runs r where r.service_id = s.id order by r.id desc limit 1) end as "lastRun"
-  from services s ${SHOWN_FROM}`;
+      from runs r where r.service_id = s.id order by r.id desc limit 1) end as "lastRun",
+    case when s.addon_state is not null then (select max(b.started_at) from backups b
+      where b.service_id = s.id and b.status = 'succeeded' and b.trigger <> 'uploaded' and b.deleting_at is null) end
+      as "latestBackupAt",
+    restore.backup_id as "restoredBackup", restore.status as "restoreStatus", restore.started_at as "restoreStartedAt",
+    restore.finished_at as "restoreFinishedAt", restore.failure as "restoreFailure"
+  from services s left join restores restore on restore.service_id = s.id ${SHOWN_FROM}`;
 
 /** Returns a service, also one whose environment is being deleted: it is marked with it. */
 export function findService(db: Db, path: ServicePath) {

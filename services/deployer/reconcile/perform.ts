@@ -1,6 +1,8 @@
+import { AddonFailedOverSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { emit } from "../../kit/events/outbox.ts";
 import { type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { AddonStatus } from "../addons/port.ts";
-import { recordAddon } from "../addons/sql.ts";
+import { recordAddon, takeOver } from "../addons/sql.ts";
 import { type AdmissionDeps, admitBuilds } from "../builds/admit-builds.ts";
 import type { Builds } from "../builds/running-builds.ts";
 import { failDeployment } from "../deployments/fail-deployment.ts";
@@ -84,6 +86,9 @@ export async function perform(deps: PerformDeps, serviceId: string, action: Acti
 }
 
 async function recordAddonStatus(tx: Tx, owner: number, status: AddonStatus): Promise<void> {
-  if (await recordAddon(tx, owner, status.serviceId, status))
-    await recordUsage(tx, status.serviceId, status.usage);
+  const { serviceId, primary } = status;
+  if (!(await recordAddon(tx, owner, serviceId, status))) return;
+  await recordUsage(tx, serviceId, status.usage);
+  const takenOver = primary === undefined ? undefined : await takeOver(tx, serviceId, primary);
+  if (takenOver) await emit(tx, AddonFailedOverSchema, takenOver.accountId, { ...takenOver, serviceId });
 }

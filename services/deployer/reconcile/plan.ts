@@ -3,7 +3,7 @@ import type { Addon, AddonStatus } from "../addons/port.ts";
 import type { BuildOutput } from "../projects/deletion-sql.ts";
 import type { RecordedStatus } from "../releases/sql.ts";
 import type { RuntimeStatus, Scale } from "../runtime/port.ts";
-import { type AddonType, isDeployable } from "../terms/services.ts";
+import { type AddonEngine, type AddonType, isDeployable } from "../terms/services.ts";
 import { autoscalingOf } from "../terms/stored-config.ts";
 import type { Timeouts } from "../terms/timeouts.ts";
 import type { UsageChange } from "../terms/usage-change.ts";
@@ -40,6 +40,10 @@ export type Desired = {
   /** Whether an addon's password has to be replaced. */
   rotating?: boolean;
   size?: string;
+  /** How many servers an addon is to have. */
+  replicas?: number;
+  /** What an addon was made with. */
+  engine?: AddonEngine | null;
   active?: ActiveDeployment | null;
   /** The applied release. */
   live?: { version: number; revision: number; healthy: boolean; scale?: Scale; rolls?: number } | null;
@@ -73,7 +77,7 @@ export type Observed = {
 export type Leftover = BuildOutput & { deploymentId: string };
 
 /** The addon of a service that is being deleted. */
-export type AddonToRemove = Pick<Addon, "type" | "environmentId">;
+export type AddonToRemove = Pick<Addon, "type" | "environmentId" | "engine">;
 
 export type Action =
   | { do: "tear-down"; addon: AddonToRemove | undefined }
@@ -156,9 +160,12 @@ function planAddon(desired: Desired, server: Observed["addon"]): Action[] {
   if (server && !shared && addonStatusChanged(server, recorded))
     actions.push({ do: "record-addon", status: server });
   if (desired.rotating) return [...actions, { do: "rotate-addon" }];
-  const settled = shared || (server?.running && server.size === desired.size && !server.outdated);
+  const settled = shared || (server?.running && isAsDesired(server, desired) && !server.outdated);
   return settled ? actions : [...actions, { do: "provision-addon" }];
 }
+
+const isAsDesired = (server: AddonStatus, { size, replicas = 1, engine }: Desired) =>
+  server.size === size && (!engine || server.replicas === replicas);
 
 /** Whether an addon's status has not been recorded yet. */
 function addonStatusChanged(server: AddonStatus, recorded: RecordedStatus): boolean {
@@ -167,8 +174,9 @@ function addonStatusChanged(server: AddonStatus, recorded: RecordedStatus): bool
   );
 }
 
-function toAddon({ type, environmentId }: Desired): AddonToRemove | undefined {
-  return isDeployable(type) ? undefined : { type: type as AddonType, environmentId };
+function toAddon({ type, environmentId, engine }: Desired): AddonToRemove | undefined {
+  if (isDeployable(type)) return undefined;
+  return { type: type as AddonType, environmentId, engine: engine ?? undefined };
 }
 
 function planDeployment(active: ActiveDeployment, now: number, observed: Observed, timeouts: Timeouts): Plan {

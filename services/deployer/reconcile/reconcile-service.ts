@@ -53,10 +53,10 @@ async function observe(deps: ReconcileDeps, serviceId: string, desired: Desired)
 async function observeAddon(
   { addonServers }: ReconcileDeps,
   serviceId: string,
-  { type, environmentId, addonState }: Desired,
+  { type, environmentId, addonState, engine }: Desired,
 ): Promise<Observed["addon"]> {
   if (addonState !== "ready") return undefined;
-  const addon = { serviceId, type: type as AddonType, environmentId };
+  const addon = { serviceId, type: type as AddonType, environmentId, engine: engine ?? undefined };
   return addonServers.ownServer.includes(addon.type) ? addonServers.status(addon) : "shared";
 }
 

@@ -16,8 +16,9 @@ import { releaseAll } from "../due/sql.ts";
 import { startWorkQueue, type WorkQueue } from "../due/work-queue.ts";
 import { accountImages, type IsBuiltImage } from "../images/account-images.ts";
 import type { ImageDigests } from "../images/digests/resolve-digest.ts";
+import type { RegistryLogins } from "../images/registries/logins.ts";
 import type { Runtime } from "../runtime/port.ts";
-import { type Secrets, UPLOADS } from "../secrets.ts";
+import { DUMPS, type Secrets, UPLOADS } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
 import { ADMIT_BUILDS, RECORD_RUNNING, RENEW_LEASES, RESYNC, SWEEP } from "../tasks.ts";
 import type { EarlyVariables } from "../variables/early-variables.ts";
@@ -25,6 +26,9 @@ import { perform } from "./perform.ts";
 import type { Action } from "./plan.ts";
 import { reconcileService } from "./reconcile-service.ts";
 import { recordRunning, resync } from "./resync.ts";
+
+/** Longer than a backup may be made of an upload. What has a record is removed by that before. */
+const DUMP_SWEEP_MS = 5 * 3_600_000;
 
 export type ReconcilerDeps = {
   databaseUrl: string;
@@ -37,6 +41,7 @@ export type ReconcilerDeps = {
   secrets: Secrets;
   isBuiltImage: IsBuiltImage;
   imageDigests?: ImageDigests;
+  logins?: Pick<RegistryLogins, "authorizationFor">;
   entitlementsOf: EntitlementsOf;
   early: EarlyVariables;
   log: Logger;
@@ -88,6 +93,7 @@ export async function startServiceReconciler(deps: ReconcilerDeps) {
 
   async function sweep(): Promise<void> {
     await store.sweep(new Date(Date.now() - UPLOAD_SWEEP_MS), UPLOADS);
+    await store.sweep(new Date(Date.now() - DUMP_SWEEP_MS), DUMPS);
     await expireAllArtifacts(pool, deps.entitlementsOf);
   }
   const session = await startLeaseSession({ url: deps.databaseUrl, owner, wake, log });

@@ -67,26 +67,29 @@ export function enqueueUnfinished(db: Db) {
 /** Enqueues each addon of these `types` whose row differs from `held`, the complete list of addon servers. */
 export function enqueueDriftedAddons(
   db: Db,
-  held: Pick<AddonStatus, "serviceId" | "running" | "outdated" | "size" | "usage">[],
+  held: Pick<AddonStatus, "serviceId" | "running" | "outdated" | "size" | "replicas" | "usage">[],
   types: readonly string[],
 ) {
   return execute(
     db,
     "addon_compare",
     `with held as (
-       select * from unnest($1::text[], $2::bool[], $3::text[], $4::timestamptz[]) as h (service_id, running, size, usage_at))
+       select * from unnest($1::text[], $2::bool[], $3::text[], $4::timestamptz[], $6::int[])
+         as h (service_id, running, size, usage_at, replicas))
      update work w set next_at = now()
      from services s left join held h on h.service_id = s.id
      where w.service_id = s.id and ${NEITHER_LEASED_NOR_DUE}
        and s.addon_state = 'ready' and s.deleting_at is null and not s.staged
        and (s.addon_next_secret is not null or (s.type = any($5)
-         and (coalesce(h.running, false), h.size, h.usage_at) is distinct from (true, s.config ->> 'size', s.usage_at)))`,
+         and ((coalesce(h.running, false), h.size, h.usage_at) is distinct from (true, s.config ->> 'size', s.usage_at)
+           or (s.addon_engine is not null and h.replicas <> coalesce((s.config -> 'replicas')::int, 1)))))`,
     [
       held.map((one) => one.serviceId),
       held.map((one) => one.running && !one.outdated),
       held.map((one) => one.size),
       held.map(lastChangeAt),
       types,
+      held.map(({ replicas = 1 }) => replicas),
     ],
   );
 }

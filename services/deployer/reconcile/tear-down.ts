@@ -14,7 +14,7 @@ import {
   removeService,
 } from "../projects/deletion-sql.ts";
 import type { Runtime } from "../runtime/port.ts";
-import { archivePrefix } from "../secrets.ts";
+import { archivePrefix, dumpPrefix } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
 import type { AddonToRemove, Leftover } from "./plan.ts";
 
@@ -35,6 +35,7 @@ export async function tearDown(
 ): Promise<void> {
   // An addon has no releases and no builds: its removal does not wait for the registry.
   if (addon) await deps.addons.remove({ serviceId, ...addon });
+  if (addon) await deps.store.removePrefix(dumpPrefix(serviceId));
   const removed = addon ? [] : await removeReleases(deps, serviceId);
   await transaction(deps.pool, async (tx) => {
     await refuseLateBuilds(tx, serviceId, removed);

@@ -25,6 +25,8 @@ export type Release = {
   revision: number;
   /** What to run: `imageArtifact(ref)`, or the string that the builder returned. Opaque to the deployer. */
   artifact: string;
+  /** The account's plan, as billing named it: it may decide where the release runs. */
+  tier?: string;
   /** Shell command; overrides the artifact's own. */
   command?: string;
   /** The port on which the app listens where it has an address of its own. PORT always has the actual one. */
@@ -36,8 +38,12 @@ export type Release = {
   /** Lets the CPU that they use decide how many replicas there are; only where the runtime `autoscales`. */
   autoscaling?: Autoscaling;
   size: ServiceSize;
+  /** False for a web service that only its environment reaches: it has no address, and no hosts. */
+  public?: false;
   /** GET must be answered with 200–399. Without it an accepted connection on PORT is enough. Web only. */
   healthCheckPath?: string;
+  /** Where it serves metrics on PORT, for whoever scrapes pods of the runtime. */
+  metricsPath?: string;
   /** 0–60: how long a new replica must stay up before it counts as available. */
   minReadySeconds: number;
   /** The resolved variables, PLATFORM_VARIABLES_REVISION included. Secrets: never logged, sealed at rest. */

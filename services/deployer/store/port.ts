@@ -20,6 +20,12 @@ export type UploadTarget = {
   contentType: string;
 };
 
+export type DownloadTerms = {
+  /** Of `[A-Za-z0-9._-]`. */
+  fileName: string;
+  expiresInSeconds: number;
+};
+
 export type ObjectStat = {
   size: number;
   contentType: string;
@@ -31,6 +37,8 @@ export type ObjectStat = {
 export type ObjectStore = {
   /** Returns a URL with which anyone can upload this one object until it expires. */
   presignPut(key: string, terms: UploadTerms): Promise<UploadTarget>;
+  /** Returns a URL with which anyone can download this one object, as a file of this name, until it expires. */
+  presignDownload(key: string, terms: DownloadTerms): Promise<string>;
   /** Returns undefined when there is no such object. An upload is visible only once it is complete. */
   stat(key: string): Promise<ObjectStat | undefined>;
   /** Throws `ObjectStoreError` `object_not_found`, or `object_changed` when the digest is another. */
@@ -39,6 +47,11 @@ export type ObjectStore = {
   freeze?(key: string): Promise<void>;
   /** Writes an object, and replaces an earlier one atomically. */
   put(key: string, body: Readable | Buffer, contentType: string): Promise<void>;
+  /**
+   * Moves an object to another key, to which no signed URL leads: from then on nobody replaces it. Throws `ObjectStoreError`
+   * `object_not_found`. Interrupted, it may be at both.
+   */
+  move(from: string, to: string): Promise<void>;
   /** Idempotent. */
   remove(key: string): Promise<void>;
   /** Removes every object whose key begins with `prefix` (a string, as in S3, not a folder). */

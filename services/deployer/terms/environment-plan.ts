@@ -7,7 +7,12 @@ export type EnvironmentPlan = {
   volumes?: number;
   /** Ports that the installation closes otherwise. */
   openPorts: number[];
+  /** With which nodes pull images there, besides the operator's. */
+  logins?: RegistryLogin[];
 };
+
+/** A login for a registry; secret. */
+export type RegistryLogin = { host: string; user: string; token: string };
 
 /** Returns the plans of these environments, by id; none of one that is not known. */
 export type EnvironmentPlans = (environmentIds: string[]) => Promise<ReadonlyMap<string, EnvironmentPlan>>;

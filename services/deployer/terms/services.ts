@@ -12,3 +12,9 @@ export type AddonType = (typeof ADDON_TYPES)[number];
 export function isDeployable(type: string): type is ServiceType {
   return type === "web" || type === "worker" || type === "cron";
 }
+
+/** What runs PostgreSQL besides the usual engine of a cluster or a machine: CloudNativePG. */
+export type AddonEngine = "cnpg";
+
+/** How many servers a PostgreSQL addon has at most: one that takes writes, and standbys. */
+export const MOST_SERVERS = 3;

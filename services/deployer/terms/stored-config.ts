@@ -10,6 +10,7 @@ export type StoredConfig = {
   replicas?: number;
   size: ServiceSize;
   healthCheckPath?: string;
+  metricsPath?: string;
   env?: Record<string, string>;
   autoApply?: boolean;
   minReadySeconds?: number;
@@ -25,7 +26,14 @@ export type StoredConfig = {
   timeZone?: string;
   overlap?: "forbid" | "replace" | "allow";
   runTimeoutSeconds?: number;
+  /** Only stored as false. */
+  public?: boolean;
 };
+
+/** Returns whether a service has no address outside its environment. */
+export function isPrivate(config: Pick<StoredConfig, "public">): boolean {
+  return config.public === false;
+}
 
 type Scaled = Pick<StoredConfig, "replicas" | "autoscaling">;
 

@@ -4,6 +4,7 @@ import {
   DeploymentAppliedSchema,
   DeploymentFailedSchema,
   DeploymentSupersededSchema,
+  RunEndedSchema,
   UsageStartedSchema,
   UsageStoppedSchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
@@ -26,8 +27,8 @@ export function deployerProcess({ port, env }: Pick<TestPlatform, "port" | "env"
 
 type ReceivedEvent = { kind: string; serviceId: string; deploymentId?: string; intervalId?: string };
 
-/** Collects the deployer's events of the ends of deployments and of usage. */
-export function collectEvents(platform: TestPlatform) {
+/** Collects the deployer's events of the ends of deployments and runs, and of usage. */
+export function collectEvents(platform: Pick<TestPlatform, "database" | "nats">) {
   const log = createLog("test", "silent");
   const pool = createPool(platform.database.url("variables"));
   const bus = connectBus(platform.nats.url, "test", log);
@@ -36,6 +37,7 @@ export function collectEvents(platform: TestPlatform) {
     DeploymentAppliedSchema,
     DeploymentFailedSchema,
     DeploymentSupersededSchema,
+    RunEndedSchema,
     UsageStartedSchema,
     UsageStoppedSchema,
   ];

@@ -33,7 +33,13 @@ import { startVariablesService } from "./variables-service.ts";
 
 /** Every account is on the free plan, without its quotas: of a deployer's environment, and for a reconciler alone. */
 export const FREE_PLAN = { DEFAULT_TIER: "free", PLAN_QUOTAS: "off" };
-export const freePlan = createEntitlements({ defaultTier: "free", planQuotas: "off", planOpenPorts: {} });
+export const freePlan = createEntitlements({
+  defaultTier: "free",
+  planQuotas: "off",
+  planOpenPorts: {},
+  planSizes: {},
+  planBackupDays: {},
+});
 
 /** Starts what a deployer needs: database, NATS, a variables service and a data folder. The test starts the deployer. */
 export async function startTestPlatform() {
@@ -59,6 +65,8 @@ export async function startTestPlatform() {
     VARIABLES_URL: variables.url,
     SECRET_KEYS: key(),
     UPLOAD_KEYS: key(),
+    // Tests of backups look at all that is left of them.
+    ADDON_PROOFS: "off",
     // Tests hold commits for as long as they need.
     DATABASE_LOCK_TIMEOUT_MS: "0",
     DATABASE_STATEMENT_TIMEOUT_MS: "0",

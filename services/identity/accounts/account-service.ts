@@ -159,12 +159,20 @@ export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountSer
         accountId,
         action: req.action || undefined,
         actor: req.actor || undefined,
+        target: req.target || undefined,
         from: since && lowestAuditId(since.getTime() - ID_SLACK_MS),
         since,
       };
       // A cursor is bound to its account and filter: with another filter, pages would skip records.
       if (!req.cursor) await auditCaughtUp();
-      const list = JSON.stringify(["audit", accountId, filter.action, filter.actor, since?.getTime()]);
+      const list = JSON.stringify([
+        "audit",
+        accountId,
+        filter.action,
+        filter.actor,
+        since?.getTime(),
+        ...(filter.target === undefined ? [] : [filter.target]),
+      ]);
       return cursors.page(list, req, (page) => listAuditEvents(pool, { ...filter, ...page }));
     },
   };

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { refused } from "../../kit/testing/refusal.ts";
+import { clientAs } from "../../kit/testing/testing.ts";
 import { startIdentity, type TestIdentity } from "../testing.ts";
 
 let it: TestIdentity;
@@ -102,4 +104,16 @@ test("members are listed newest first, page by page, by when they joined", async
   expect(await refused(elsewhere.listMembers({ accountId: it.accountId, cursor: page!.nextCursor }))).toBe(
     "400 malformed_request",
   );
+});
+
+test("the operators are the owners of the first account, and services alone may ask for them", async () => {
+  const [owner, editor] = [await it.member("owner"), await it.member("editor")];
+  const elsewhere = await it.member("owner", await it.account());
+  const { accountId, users } = await it.gateway.listOperators({});
+  expect(accountId).toBe(it.accountId);
+  const ids = users.map(({ userId }) => userId);
+  expect(ids).toEqual(expect.arrayContaining([it.ownerId, owner.userId]));
+  for (const { userId } of [editor, elsewhere]) expect(ids).not.toContain(userId);
+  const { caller } = await it.as(it.ownerToken, it.accountId);
+  expect(await refused(clientAs(InternalService, it.port, caller).listOperators({}))).toBe("403 forbidden");
 });

@@ -21,14 +21,16 @@ export function createDescribePlan(config: Parameters<typeof createEntitlements>
   const entitlementsOf = createEntitlements(config);
   const counted = (n: number) => (Number.isFinite(n) ? n : undefined);
   return ({ tier, graceUntil, suspended }: Pick<AccountRow, "tier" | "graceUntil" | "suspended">) => {
-    const { quotas, buildMs, volumes, domains, runsAtOnce, buildsAtOnce, uploadBytes, historyDepth } =
-      entitlementsOf(tier);
-    const own = { uploadBytes, buildMinutes: buildMs / 60_000, historyDepth };
+    const allowed = entitlementsOf(tier);
+    const { quotas, buildMs, volumes, domains, runsAtOnce, buildsAtOnce } = allowed;
+    const { uploadBytes, historyDepth, backupDays } = allowed;
+    const own = { uploadBytes, buildMinutes: buildMs / 60_000, historyDepth, backupDays };
     const all = {
       buildsAtOnce: counted(buildsAtOnce),
       addons: counted(volumes),
       domains: counted(domains),
       runsAtOnce: counted(runsAtOnce),
+      size: allowed.largestSize,
     };
     const limits = { ...own, ...all, ...quotas };
     const plan = {

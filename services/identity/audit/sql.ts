@@ -44,29 +44,39 @@ type AuditFilter = {
   before: string | undefined;
   action: string | undefined;
   actor: string | undefined;
+  target: string | undefined;
   /** The lowest id that can have been created at or after `since`, which keeps the scan short. */
   from: string | undefined;
   since: Date | undefined;
   limit: number;
 };
 
-/** Lists audit records of an account, newest first. Each set of filters is a separate statement with its own plan. */
+/**
+ * Lists audit records of an account, newest first. Each set of filters is a separate statement with its own plan. Those of
+ * a target are read in the order of its index, so none of another target are.
+ */
 export function listAuditEvents(db: Db, filter: AuditFilter) {
+  const ofTarget = filter.target !== undefined;
+  const [id, accountId] = ofTarget ? ["t.event_id", "t.account_id"] : ["e.id", "e.account_id"];
+  const joined = ofTarget
+    ? "audit_event_targets t join audit_events e on e.id = t.event_id"
+    : "audit_events e";
   const conditions: [name: string, sql: string, value: unknown][] = [
-    ["before", "id <", filter.before],
+    ["before", `${id} <`, filter.before],
     ["action", "action =", filter.action],
     ["actor", "actor_id =", filter.actor],
-    ["from", "id >=", filter.from],
+    ["from", `${id} >=`, filter.from],
     ["since", "at >=", filter.since],
+    ["target", "t.target =", filter.target],
   ];
   const used = conditions.filter(([, , value]) => value !== undefined);
   const where = used.map(([, sql], index) => ` and ${sql} $${index + 3}`).join("");
   return many<AuditRow>(
     db,
     ["audit_list", ...used.map(([name]) => name)].join("_"),
-    `select id, action, json_build_object('kind', actor_kind, 'id', actor_id, 'tokenId', actor_token_id) as actor,
-       target, metadata, request_id as "requestId", ip, at
-     from audit_events where account_id = $1${where} order by id desc limit $2`,
+    `select e.id, e.action, json_build_object('kind', actor_kind, 'id', actor_id, 'tokenId', actor_token_id) as actor,
+       e.target, e.metadata, e.request_id as "requestId", ip, at
+     from ${joined} where ${accountId} = $1${where} order by ${id} desc limit $2`,
     [filter.accountId, filter.limit, ...used.map(([, , value]) => value)],
   );
 }

@@ -6,6 +6,7 @@ import { who } from "../../kit/rpc/interceptor.ts";
 import { refuse } from "../../kit/rpc/refusals.ts";
 import { findHandle, listMemberRecipients, listUserRecipients } from "../accounts/sql.ts";
 import { findLiveGrant, recordUse } from "../grants/sql.ts";
+import { findBootstrap } from "../installation/sql.ts";
 import { registrations } from "../oauth/metrics.ts";
 import type { IdentityProvider } from "../oauth/port.ts";
 import type { clientRegistration } from "../oauth/registration/register.ts";
@@ -55,6 +56,13 @@ export function internalService(deps: {
         listMemberRecipients(pool, accountId),
       ]);
       return { accountHandle, users };
+    },
+
+    async listOperators() {
+      const first = await findBootstrap(pool);
+      if (!first) return {};
+      const users = await listMemberRecipients(pool, first.accountId);
+      return { accountId: first.accountId, users: users.filter(({ role }) => role === "owner") };
     },
 
     async registerClient({ metadata, ip }, ctx) {

@@ -10,7 +10,7 @@ import {
   type StreamConfig,
   type StreamInfo,
 } from "@nats-io/jetstream";
-import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { connect, type NatsConnection, type NodeConnectionOptions } from "@nats-io/transport-node";
 import { retry } from "../concurrency/retry.ts";
 import type { Logger } from "../log.ts";
 
@@ -37,13 +37,12 @@ export type Bus = {
 
 /** Connects to NATS in the background, so that a process can start and write while NATS is unreachable. */
 export function connectBus(url: string, name: string, log: Logger): Bus {
-  const { protocol, host, username, password } = new URL(url);
+  const servers = natsServers(url);
   const closing = new AbortController();
   let nc: NatsConnection | undefined;
   const open = async (): Promise<Connected> => {
     nc ??= await connect({
-      servers: `${protocol}//${host}`,
-      ...(username && { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
+      ...servers,
       name,
       maxReconnectAttempts: -1,
       reconnectTimeWait: RETRY_MS,
@@ -78,6 +77,23 @@ export function connectBus(url: string, name: string, log: Logger): Bus {
       closing.abort();
       await nc?.drain().catch(() => nc?.close());
     },
+  };
+}
+
+/**
+ * Returns how to connect to a server, or to one of several whose URLs are separated by commas; user, password and `ca` are
+ * those of the first. A `tls:` URL accepts only a server with a certificate of an authority that Node trusts, or of those
+ * in the file `ca`, which is read at each connection.
+ */
+export function natsServers(urls: string): NodeConnectionOptions {
+  const all = urls.split(",").map((url) => new URL(url));
+  const { username, password, searchParams } = all[0]!;
+  const ca = searchParams.get("ca");
+  return {
+    servers: all.map(({ protocol, host }) => `${protocol}//${host}`),
+    ...(username && { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
+    // Without it, the client would accept a server that claims to have no TLS.
+    ...(all.some(({ protocol }) => protocol === "tls:") && { tls: ca ? { caFile: ca } : {} }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { choice, integer, keys, optionalText, readConfig, text, url } from "./config.ts";
+import { choice, integer, keys, optionalText, readConfig, text, url, urls } from "./config.ts";
 
 const fields = {
   databaseUrl: url("DATABASE_URL", ["postgres"]),
@@ -35,4 +35,12 @@ test("all mistakes are told at once, and no value is shown", () => {
     /DATABASE_URL must be a URL.*PORT must be a whole.*LEVEL must be.*NAME is not set.*KEYS/s,
   );
   expect(read).not.toThrow(/hunter2|c2VjcmV0|loud/);
+});
+
+test("several servers are URLs, separated by commas, each of which is checked", () => {
+  const read = (value: string) =>
+    readConfig({ NATS_URL: value }, { nats: urls("NATS_URL", ["nats", "tls"]) }).nats;
+  expect(read("tls://u:p@a:4222,tls://b:4222/")).toBe("tls://u:p@a:4222,tls://b:4222");
+  for (const wrong of ["", "tls://a,", "tls://a,b", "tls://a,http://b"])
+    expect(() => read(wrong)).toThrow(/^The configuration is not valid:\n {2}NATS_URL /);
 });

@@ -89,6 +89,12 @@ export function url(name: string, schemes: readonly string[], fallback?: string)
   });
 }
 
+/** One URL as `url` takes it, or several, separated by commas. */
+export function urls(name: string, schemes: readonly string[]): Field<string> {
+  const one = url(name, schemes);
+  return field(name, undefined, (value) => value.split(",").map(one.parse).join(","));
+}
+
 /** A URL that may be absent. */
 export function optionalUrl(name: string, schemes: readonly string[]): Field<string | undefined> {
   return {
@@ -139,7 +145,7 @@ export const databaseFields = {
 /** The fields of every service. */
 export const serviceFields = {
   ...databaseFields,
-  natsUrl: url("NATS_URL", ["nats", "tls"]),
+  natsUrl: urls("NATS_URL", ["nats", "tls"]),
   host: text("HOST", "127.0.0.1"),
   port: port("PORT", 0),
   grpcPort: port("GRPC_PORT", 0),

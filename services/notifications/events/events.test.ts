@@ -60,6 +60,51 @@ test("who may act on a domain hears once that it is served, and that it failed",
   });
 });
 
+test("who may act hears when scheduled runs begin to fail, and when they no longer do", async () => {
+  const ended = (more: object) =>
+    publish("deployer", deployer.RunEndedSchema, {
+      ...{ accountId, serviceId, runId: newId("run"), trigger: "schedule", status: "failed", at: at(1) },
+      ...more,
+    });
+  const failed = await ended({ runId: "run_1", exitCode: 3 });
+  expect(summaryOf(failed)).toEqual(["actor", "editor", "owner"].map((to) => `${to} job.failed`));
+  expect(failed[0]).toMatchObject({
+    title: "A scheduled run of web failed",
+    body: "web in shop, production: It exited with 3. Further failures are not announced until a scheduled run succeeds.",
+    metadata: { runId: "run_1", service: "web" },
+  });
+  expect(await ended({ status: "lost", message: "Its machine stopped.", previousFailed: true })).toEqual([]);
+  const recovered = await ended({ status: "succeeded", exitCode: 0, previousFailed: true });
+  expect(summaryOf(recovered)).toEqual(["actor", "editor", "owner"].map((to) => `${to} job.recovered`));
+  expect(await ended({ status: "succeeded", exitCode: 0 })).toEqual([]);
+  expect(await ended({ trigger: "manual", exitCode: 1 })).toEqual([]);
+  const slow = await ended({ status: "timed_out", message: "It took longer than 60 seconds and was ended." });
+  expect(slow[0].body).toMatch(
+    /^web in shop, production: It took longer than 60 seconds and was ended\. Further/,
+  );
+});
+
+test("who may act on an addon hears once that a backup of it failed", async () => {
+  const backup = { accountId, serviceId, backupId: "bkp_1", reason: "The disk is full.", at: at(1) };
+  const failed = await publish("deployer", deployer.BackupFailedSchema, backup);
+  expect(summaryOf(failed)).toEqual(["actor", "editor", "owner"].map((to) => `${to} backup.failed`));
+  expect(failed[0]).toMatchObject({
+    title: "A backup of web failed",
+    body: "web in shop, production was not backed up: The disk is full.",
+    metadata: { backupId: "bkp_1", service: "web" },
+  });
+  expect(await publish("deployer", deployer.BackupFailedSchema, backup)).toEqual([]);
+});
+
+test("who may act on an addon hears that a standby took over, each time", async () => {
+  const over = (minute: number) => ({ accountId, serviceId, at: at(minute) });
+  const heard = await publish("deployer", deployer.AddonFailedOverSchema, over(1));
+  expect(summaryOf(heard)).toEqual(["actor", "editor", "owner"].map((to) => `${to} addon.failover`));
+  expect(heard[0]).toMatchObject({ title: "A standby of web took over", metadata: { service: "web" } });
+  expect(await publish("deployer", deployer.AddonFailedOverSchema, over(1))).toEqual([]);
+  expect(await publish("deployer", deployer.AddonFailedOverSchema, over(2))).toHaveLength(heard.length);
+});
+
 test("an incident yields one notice, and so does its end; events without a time count from their arrival", async () => {
   const id = service.service(accountId, {
     servingVersion: 2,

@@ -6,7 +6,9 @@ import type { Notify } from "../notices/notify.ts";
 import { createServiceNotice } from "../notices/service-notice.ts";
 import type { Directory } from "../recipients/directory.ts";
 import { erasureHandlers } from "../retention/erasure-handlers.ts";
+import { addonHandler } from "./addon-handler.ts";
 import { announcer } from "./announce.ts";
+import { backupHandler } from "./backup-handler.ts";
 import { billingHandlers } from "./billing-handlers.ts";
 import { deletionHandlers } from "./deletion-handlers.ts";
 import { deploymentHandlers } from "./deployment-handlers.ts";
@@ -14,6 +16,7 @@ import { domainHandlers } from "./domain-handlers.ts";
 import { healthHandlers } from "./health-handlers.ts";
 import { memberHandlers } from "./member-handlers.ts";
 import { revealHandler } from "./reveal-handler.ts";
+import { runHandler } from "./run-handlers.ts";
 import { securityHandlers } from "./security-handlers.ts";
 import { disabledHandler } from "./webhooks/disabled-handler.ts";
 import { deploymentMessages, memberMessages, together } from "./webhooks/messages.ts";
@@ -55,6 +58,9 @@ export function consumers({ pool, notify, deployer, directory }: Deps): Consumer
           ...deploymentHandlers({ announce, serviceNotice }),
           ...healthHandlers({ notify, serviceNotice }),
           ...domainHandlers({ announce, serviceNotice }),
+          runHandler({ announce, serviceNotice }),
+          backupHandler({ announce, serviceNotice }),
+          addonHandler({ announce, serviceNotice }),
           ...deletionHandlers({ announce, directory }),
         ],
         deploymentMessages({ pool, deployer }),

@@ -33,6 +33,10 @@ export const catalogue = {
   "deploy.config_dangling": deploy("A variable no longer resolves", "in_app", "daily"),
   "domain.active": deploy("Domain is served", "in_app"),
   "domain.failed": deploy("Domain failed", "both"),
+  "job.failed": deploy("Scheduled runs fail", "both"),
+  "job.recovered": deploy("Scheduled runs succeed again", "in_app"),
+  "backup.failed": deploy("Backup failed", "both"),
+  "addon.failover": deploy("A standby took over", "in_app"),
   "billing.subscription_started": billing("Subscription started"),
   "billing.subscription_canceling": billing("Subscription will end"),
   "billing.subscription_ended": billing("Subscription ended, back on Free"),
@@ -79,6 +83,9 @@ export const catalogue = {
     bundled: true,
   },
   "webhook.disabled": { ...deploy("Webhook disabled", "both"), audience: "owner" },
+  "node.disk_filling": operators("The disk of a node is filling up"),
+  "node.memory_low": operators("The memory of a node is running short"),
+  "node.recovered": operators("A node has room again"),
   "social.mention": social("Mentioned", "both", "immediate"),
   "social.comment": social("New comment", "in_app", "daily"),
   "social.announcement": social("Product news", "email", "weekly"),
@@ -114,6 +121,11 @@ function security(label: string): Kind {
 
 function member(label: string, channel: Channel = "in_app"): Kind {
   return { label, category: "member", channel, frequency: "daily", forced: false, audience: "other_owners" };
+}
+
+/** To the owners of the first account, who operate the installation. */
+function operators(label: string): Kind {
+  return { ...deploy(label, "both"), audience: "owner" };
 }
 
 function social(label: string, channel: Channel, frequency: Frequency): Kind {

@@ -47,6 +47,11 @@ test("every kind leads to something on this platform, and one that is live to it
     ["security.token_created", "/me/tokens"],
     ["member.joined", "/accounts/acc_1/members"],
     ["member.role_changed", "/accounts/acc_1"],
+    ["security.variable_revealed", "/accounts/acc_1/audit-events"],
+    ["security.sign_in_new_device", "/me/sessions"],
+    ["security.oauth_granted", "/me/mcp-grants"],
+    ["member.invited", "/me"],
+    ["deletion.completed", "/accounts/acc_1"],
   ] as const)
     expect([kind, linksOf({ ...about, kind }, withConsole)[0]?.url]).toEqual([
       kind,
@@ -84,4 +89,24 @@ test("links of billing lead to pages: the invoice, the payment method, and the b
   ]);
   for (const kind of kindKeys.filter((one) => one.startsWith("billing.")))
     for (const link of links(kind, {})) expect(link).toContain(`: ${page}`);
+});
+
+test("where there is a console, billing leads to its screens, and nothing leads to the API", () => {
+  const withConsole = { ...origins, console: `${origins.origin}/console` };
+  const place = { projectId: "prj_1", environmentId: "env_1", service: "web", webhookId: "whk_1" };
+  const links = (kind: (typeof kindKeys)[number]) =>
+    linksOf({ kind, accountId: "acc_1", metadata: { ...place, invoiceId: "in_1" } }, withConsole).map(
+      ({ url }) => url,
+    );
+  const account = `${withConsole.console}/accounts/acc_1`;
+  expect(links("billing.invoice_paid")).toEqual([
+    `${origins.origin}/billing/acc_1/invoices/in_1/pdf`,
+    `${account}/subscription`,
+  ]);
+  expect(links("billing.spend_limit")).toEqual([`${account}/compute-usage`]);
+  expect(links("deploy.config_dangling")).toEqual([
+    `${account}/projects/prj_1/environments/env_1/services/web/variables`,
+  ]);
+  expect(links("webhook.disabled")).toEqual([`${account}/webhooks/whk_1`]);
+  for (const kind of kindKeys) for (const url of links(kind)) expect(url).not.toContain(origins.baseUrl);
 });

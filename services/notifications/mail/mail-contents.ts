@@ -90,13 +90,14 @@ export function createMailContents(deps: Deps) {
 
 /** Returns the mail of a letter, with links to the preferences and, unless it is forced, to unsubscribe. */
 function toMailContent(
-  { origins: { origin, baseUrl }, unsubscribeLinks }: Deps,
+  { origins: { origin, baseUrl, console }, unsubscribeLinks }: Deps,
   { footer, ...letter }: Letter,
   subscription?: Subscription,
 ): MailContent {
+  const label = "Change which notifications you receive";
   const preferences = {
-    label: "Change which notifications you receive (GET, PUT)",
-    url: `${baseUrl}/me/notification-prefs`,
+    label: console ? label : `${label} (GET, PUT)`,
+    url: `${console ?? baseUrl}/me/notification-prefs`,
   };
   if (!subscription) return toContent({ ...letter, footer: [...footer, preferences] }, origin);
   const url = unsubscribeLinks.make(subscription);

@@ -63,7 +63,7 @@ describe("a mail", () => {
         "editors and owners of the account",
         `https://berth.example.com/console/accounts/${account}/projects/prj_1/environments/env_1/services/web/deployments/2`,
         `https://berth.example.com/u/${tokenOf(mail)}`,
-        "https://berth.example.com/v1/me/notification-prefs",
+        "https://berth.example.com/console/me/notification-prefs",
       ])
         expect(part).toContain(said);
   });
@@ -76,7 +76,7 @@ describe("a mail", () => {
     expect(mail.headers.has("list-unsubscribe")).toBe(false);
     expect(mail.text).not.toContain("/u/");
     expect(mail.text).toContain("Mails of this kind are always sent.");
-    expect(mail.text).toContain("https://berth.example.com/v1/me/notification-prefs");
+    expect(mail.text).toContain("https://berth.example.com/console/me/notification-prefs");
     expect(await feedOf(ada)).toEqual([]);
   });
 

@@ -1,4 +1,5 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { RunEnded } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { oneLine } from "../../kit/mail/mail.ts";
 import type { Recipient } from "../recipients/directory.ts";
 
@@ -28,6 +29,12 @@ export function reasonText(text: string): string {
   const first = oneLine(text.split("\n", 1)[0]!).replace(/[“”]/g, "");
   const line = shortened(withoutSchemes(first), REASON_CHARS);
   return line === "" || /[.!?…]$/.test(line) ? line : `${line}.`;
+}
+
+/** Returns how a run ended, as a sentence. */
+export function endText({ status, exitCode, message }: RunEnded): string {
+  if (message) return reasonText(message);
+  return exitCode === undefined ? `It ${status.replace("_", " ")}.` : `It exited with ${exitCode}.`;
 }
 
 /** Returns the first clause of a reason, for titles. */

@@ -22,7 +22,14 @@ export function createDirectory(identity: Client<typeof InternalService>) {
     return (await identity.listRecipients({ userIds })).users;
   }
 
+  /** Returns the first account, whose owners operate the installation, and them; undefined where there is none. */
+  async function operators(): Promise<{ accountId: string; owners: Recipient[] } | undefined> {
+    const { accountId, users: owners } = await identity.listOperators({});
+    return accountId === "" ? undefined : { accountId, owners };
+  }
+
   return {
+    operators,
     /** Returns an account; one lookup serves events that arrive together, such as those of a deployment. */
     account,
     users,

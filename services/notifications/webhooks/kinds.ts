@@ -6,6 +6,7 @@ const MORE = [
   "service.created",
   "service.renamed",
   "service.deleted",
+  "run.ended",
   "member.role_changed",
 ] as const;
 

@@ -5,6 +5,7 @@ import {
   DomainActivatedSchema,
   DomainFailedSchema,
   ReleaseHealthySchema,
+  RunEndedSchema,
   ServiceCreatedSchema,
   ServiceDeletedSchema,
   ServiceRenamedSchema,
@@ -160,6 +161,25 @@ test("webhooks are told of domains that are served, and that are no longer", asy
     "domain.failed": expect.stringMatching(/^shop\.example\.com of .*: It is gone\.$/),
   });
   expect(bodies[0]!.data.metadata).toMatchObject({ domainId: "dom_1", host: "shop.example.com" });
+});
+
+test("webhooks are told of each run that ended", async () => {
+  const { accountId, serviceId, path, secret } = await scene({ events: ["run.ended"] });
+  const run = { accountId, serviceId, at: at(1) };
+  await berth.publish("deployer", RunEndedSchema, accountId, {
+    ...{ ...run, runId: "run_1", trigger: "manual", status: "failed", exitCode: 3 },
+  });
+  await berth.publish("deployer", RunEndedSchema, accountId, {
+    ...{ ...run, runId: "run_2", trigger: "schedule", status: "succeeded", exitCode: 0 },
+  });
+  const bodies = (await receiver.arrived(path, 2)).map((one) => verified(secret, one));
+  const [manual, scheduled] = ["run_1", "run_2"].map(
+    (runId) => bodies.find(({ data }) => data.metadata.runId === runId)!.data,
+  );
+  expect(manual!.title).toBe("A run of web failed");
+  expect(manual!.body).toMatch(/^A run of web in .* ended\. It exited with 3\.$/);
+  expect(manual!.metadata).toMatchObject({ status: "failed", trigger: "manual", exitCode: "3" });
+  expect(scheduled!.title).toBe("A run of web succeeded");
 });
 
 test("a webhook of Slack gets a text, in which nothing is a link or a mention", async () => {

@@ -63,7 +63,7 @@ type Outcome<T> =
   | { reason?: undefined; value: T | undefined; sensitive: boolean; depth: number };
 
 const MAX_ALIAS_DEPTH = 10;
-/** Keys whose values are secrets, even if their addon says otherwise (docs/variables.md#sensitive). */
+/** Keys whose values are secrets, even if their addon says otherwise (docs/variables.md#secrets-and-sensitive-values). */
 export const DERIVED_SENSITIVE = new Set(["PASSWORD", "URL"]);
 
 /**

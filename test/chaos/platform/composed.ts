@@ -19,6 +19,7 @@ import {
 } from "../../../deploy/local/programs/programs.ts";
 import { programsDir } from "../../../services/kit/process/program.ts";
 import { openProxy, type TcpProxy } from "../../../services/kit/testing/proxy.ts";
+import { QUIET } from "../../support/launched.ts";
 import { type Platform, readinessOf, type Victim } from "./platform.ts";
 
 type Options = {
@@ -75,8 +76,10 @@ export async function startComposed({ dir, smtpUrl, extra = {} }: Options): Prom
   const context = {
     ...{ secrets, ports, origin, programsDir, natsUrl: nats.url, databaseUrl: postgres.url },
     ...{ listen: "127.0.0.1", appsDomain: undefined, behindProxy: false },
+    dataDir: folder.dir,
     deployerDir: folder.deployer,
     appsDir: folder.deployer,
+    walls: { hidden: [], missing: "faults are looked for in what apps do, not in what they see" },
     mail: { url: smtpUrl, from: MAIL_FROM },
     payments: simulator.settings,
   };
@@ -94,7 +97,7 @@ export async function startComposed({ dir, smtpUrl, extra = {} }: Options): Prom
         data: folder.dir,
         log: folder.log(name),
       },
-      env: { ...env, RATE_LIMITS: "off", ...extra },
+      env: { ...env, ...QUIET, ...extra },
       graceMs: 4_000,
     };
     await supervisor.start(name, (signal) => startProgram(own, signal));

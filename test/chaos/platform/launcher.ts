@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { MAIL_FROM } from "../../../deploy/local/programs/programs.ts";
 import { projectDir } from "../../../deploy/local/terminal/options.ts";
+import { QUIET } from "../../support/launched.ts";
 import { type Platform, readinessOf } from "./platform.ts";
 
 const READY_MS = 180_000;
@@ -25,7 +26,7 @@ export async function startLauncher(of: Platform, { smtpUrl }: { smtpUrl: string
     child = spawn(process.execPath, args, {
       cwd: projectDir,
       stdio: ["ignore", "pipe", "pipe"],
-      env: { ...process.env, RATE_LIMITS: "off", SMTP_URL: smtpUrl, MAIL_FROM },
+      env: { ...process.env, ...QUIET, SMTP_URL: smtpUrl, MAIL_FROM },
     });
     for (const stream of [child.stdout!, child.stderr!]) stream.on("data", (text) => (output += text));
     child.once("exit", () => {

@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import type { ProvidedContext } from "vitest";
 import type { RunSettings } from "../../../deploy/cluster/run/run-settings.ts";
-import { network } from "../../../deploy/cluster/settings.ts";
+import { ACME_DNS_PORT, network } from "../../../deploy/cluster/settings.ts";
 import { makeToken } from "../../../services/kit/crypto/bearer-token.ts";
 import { selfSignedCertificate } from "../../support/servers/certificate.ts";
 import { testDomain } from "./domain.ts";
@@ -121,7 +121,7 @@ function secret(namespace: string, name: string, stringData: Record<string, stri
 }
 
 /** Returns values for this cluster and a small machine; everything else is the chart's default. */
-async function valuesFor(run: RunSettings, namespace: string) {
+export async function valuesFor(run: RunSettings, namespace: string) {
   const image = (name: keyof RunSettings["images"], registry = run.registry.pull) => {
     const [path, tag] = run.images[name]!.split(":");
     return { repository: `${registry}/${path}`, tag };
@@ -140,6 +140,8 @@ async function valuesFor(run: RunSettings, namespace: string) {
     owner: { email: "owner@example.com", existingSecret: "owner" },
     rateLimits: { enabled: false },
     smtp: { from: "Berth <berth@example.com>", existingSecret: "mail" },
+    // Its nodes have the disk of this machine.
+    capacityNotices: { enabled: false },
     defaults: { resources: small },
     database: server("postgres"),
     nats: server("nats"),
@@ -159,10 +161,14 @@ async function valuesFor(run: RunSettings, namespace: string) {
       domain: `${namespace}-apps.${testDomain}`,
       scheme: "http",
       ingress: { className },
+      ...(run.images.acmesolver && {
+        domains: { issuer: "acme", dnsServers: [`${run.host}:${ACME_DNS_PORT}`] },
+      }),
       ingressNamespaceLabels: { "kubernetes.io/metadata.name": run.ingress.namespace },
       addons: {
         postgresImage: whole("postgres", run.registry.pull),
         redisImage: whole("redis", run.registry.pull),
+        ...(run.images["cloudnative-pg"] && { postgresEngine: "auto" }),
         storageSize: "1Gi",
       },
     },

@@ -34,6 +34,7 @@ const EVERYTHING = [
   "--set-json",
   'backup={"enabled":true,"endpoint":"https://s3.example.com","bucket":"backups","existingSecret":"my-backup"}',
   ...["--set", "uninstall.removeApps=true"],
+  ...["--set", "bundledTls.mode=require", "--set", "bundledTls.existingSecret=my-tls"],
 ];
 
 describe.skipIf(!helmProgram)("rendered without a cluster, as by Argo CD,", () => {
@@ -48,8 +49,14 @@ describe.skipIf(!helmProgram)("rendered without a cluster, as by Argo CD,", () =
     "the chart with Secrets of one's own is the same each time: %s",
     async (values) => {
       const more = values === "bundled" ? EVERYTHING : [];
-      const [one, other] = await Promise.all([renderAsArgo(values, ...more), renderAsArgo(values, ...more)]);
-      expect(one).toBe(other);
+      const [one, other, upgrade] = await Promise.all([
+        renderAsArgo(values, ...more),
+        renderAsArgo(values, ...more),
+        // Flux and others tell an upgrade apart.
+        renderAsArgo(values, "--is-upgrade", ...more),
+      ]);
+      expect(other).toBe(one);
+      expect(upgrade).toBe(one);
       expect(one).toContain("kind: Deployment");
     },
   );

@@ -53,6 +53,30 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(open.flatMap(({ ports }) => ports!.map(({ port }) => port))).toEqual([5001]);
   });
 
+  test("the pods that copy addons reach the object store, from environments of this installation alone", () => {
+    const rules = (manifests: Manifest[]) =>
+      JSON.parse(configOf(manifests, "berth-deployer").ADDON_COPIES_TO!);
+    const [rule] = rules(bundled);
+    expect(rule.ports).toEqual([{ protocol: "TCP", port: 7070 }]);
+    expect(rule.to).toMatchObject([
+      {
+        podSelector: { matchLabels: { "app.kubernetes.io/component": "object-store" } },
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "platform" } },
+      },
+    ]);
+    const store = ofKind<V1NetworkPolicy>(bundled, "NetworkPolicy").find(
+      ({ metadata }) => metadata!.name === "berth-object-store",
+    );
+    expect(store!.spec!.ingress!.flatMap(({ _from }) => _from ?? [])).toContainEqual({
+      namespaceSelector: {
+        matchLabels: { "app.kubernetes.io/managed-by": "berth", "berth.dev/installation": "berth-builds" },
+      },
+      podSelector: { matchLabels: { "berth.dev/kind": "copy" } },
+    });
+    // As for the deployer: without addresses of the object store, its port.
+    expect(rules(external)).toEqual([{ ports: [{ protocol: "TCP", port: 443 }] }]);
+  });
+
   test("the cluster's DNS alone is asked: by the platform, by builds and by apps", async () => {
     const rules = (manifests: Manifest[]) =>
       ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy").flatMap(({ spec }) =>

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { jobBuilderOptions } from "../../../services/deployer/builder/job/config.ts";
-import type { Placement } from "../../../services/deployer/kube/pods/placement.ts";
+import { runtimeOptions } from "../../../services/deployer/engine/kubernetes.ts";
+import { type Placement, placementFields } from "../../../services/deployer/kube/pods/placement.ts";
 import { helmProgram, ofKind, podsOf, readDeployerConfig, render } from "./render.ts";
 
 /** Returns a placement of which everything differs from another's. */
@@ -57,6 +58,33 @@ describe.skipIf(!helmProgram)("where pods may run", () => {
     expect(jobBuilderOptions(config).placement).toEqual({ ...on("builds"), nodeSelector });
   });
 
+  test("apps of a plan run where it says besides, and those of another plan do not", async () => {
+    const config = await deployerConfig({
+      "placement.apps": JSON.stringify(on("apps")),
+      "placement.plans": JSON.stringify({
+        free: {
+          runtimeClassName: "gvisor",
+          nodeSelector: { tier: "free" },
+          tolerations: on("free").tolerations,
+        },
+      }),
+      "placement.arch": '"arm64"',
+      "billing.defaultTier": '"pro"',
+    });
+    const { placementOf } = runtimeOptions(config, {} as Parameters<typeof runtimeOptions>[1]).apps;
+    const nodeSelector = { pool: "apps", "kubernetes.io/arch": "arm64" };
+    expect(placementOf?.("free")).toEqual({
+      ...on("apps"),
+      runtimeClassName: "gvisor",
+      nodeSelector: { ...nodeSelector, tier: "free" },
+      tolerations: [...on("apps").tolerations!, ...on("free").tolerations!],
+    });
+    for (const tier of ["pro", "team", undefined])
+      expect(placementOf?.(tier)).toEqual({ ...on("apps"), nodeSelector });
+    for (const wrong of ["[]", '{"gold":{}}', '{"free":{"nodeName":"a"}}'])
+      expect(() => placementFields.planPlacement.parse(wrong)).toThrow("by plan (free, pro");
+  });
+
   test("unless one is named, it is the architecture of the platform's image", async () => {
     const { nodeArchitecture } = await deployerConfig({});
     expect(nodeArchitecture).toBe({ x64: "amd64" }[process.arch as string] ?? process.arch);
@@ -66,7 +94,9 @@ describe.skipIf(!helmProgram)("where pods may run", () => {
     const annotations = { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/berth" };
     const set = { "serviceAccount.annotations": JSON.stringify(annotations) };
     const accounts = ofKind(await render("bundled", set), "ServiceAccount");
-    const annotated = accounts.filter(({ metadata }) => metadata!.annotations);
+    const annotated = accounts.filter(
+      ({ metadata }) => metadata!.annotations?.["eks.amazonaws.com/role-arn"],
+    );
     expect(annotated.map(({ metadata }) => metadata)).toMatchObject([
       { name: "berth-deployer", annotations },
     ]);
@@ -78,6 +108,12 @@ describe.skipIf(!helmProgram)("where pods may run", () => {
       { "placement.apps": '{"nodeSelector":{"kubernetes.io/arch":"arm64"}}' },
       "set placement.arch instead",
     ],
+    [
+      "an architecture of a plan",
+      { "placement.plans": '{"free":{"nodeSelector":{"kubernetes.io/arch":"arm64"}}}' },
+      "set placement.arch instead",
+    ],
+    ["a placement of a plan that there is not", { "placement.plans": '{"gold":{}}' }, "gold"],
     [
       "a member that there is not",
       { "placement.builds": '{"nodeSelectors":{}}' },

@@ -1,7 +1,14 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { V1ConfigMap, V1Deployment, V1Secret, V1ServiceAccount } from "@kubernetes/client-node";
+import type {
+  V1ConfigMap,
+  V1Deployment,
+  V1ReplicaSet,
+  V1Role,
+  V1Secret,
+  V1ServiceAccount,
+} from "@kubernetes/client-node";
 import { beforeAll, describe, expect, test } from "vitest";
 import { programs } from "../../../deploy/local/programs/programs.ts";
 import {
@@ -15,6 +22,10 @@ import {
   render,
   renderInstall,
 } from "./render.ts";
+
+/** The pod of a test whose image is one of the bundled registry that does not exist. */
+const TRIES_A_PULL = "ReplicaSet/berth-test-pulls";
+const MISSING_IMAGE = "localhost:30500/apps/test:none";
 
 describe.skipIf(!helmProgram)("the pods of the chart", () => {
   let bundled: Manifest[];
@@ -61,23 +72,30 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
     }
   });
 
-  test("the deployer alone has a token of the cluster, and the test that does as it does", async () => {
+  test("the deployer alone has a token of the cluster, and the tests of builds and pulls", async () => {
     const withToken = podsOf([...bundled, ...external]).filter(
       ({ spec }) => spec.automountServiceAccountToken !== false,
     );
     expect(new Set(withToken.map(({ name }) => name))).toEqual(
-      new Set(["Deployment/berth-deployer", "Pod/berth-test-builds"]),
+      new Set(["Deployment/berth-deployer", "Pod/berth-test-builds", "Pod/berth-test-pulls"]),
     );
     const removing = podsOf(await render("bundled", { "uninstall.removeApps": "true" }));
     const used = removing.flatMap(({ name, spec }) => (spec.automountServiceAccountToken ? [name] : []));
-    expect(used).toEqual(["Deployment/berth-deployer", "Pod/berth-test-builds", "Job/berth-remove-apps"]);
+    expect(used.sort()).toEqual([
+      "Deployment/berth-deployer",
+      "Job/berth-remove-apps",
+      "Pod/berth-test-builds",
+      "Pod/berth-test-pulls",
+    ]);
     const roles = [...ofKind<Manifest>(bundled, "ClusterRole"), ...ofKind<Manifest>(bundled, "Role")];
     for (const role of roles) expect(JSON.stringify(role)).not.toContain('"*"');
   });
 
   test("every process has an account of its own", () => {
     for (const manifests of [bundled, external]) {
-      const accounts = ofKind<V1ServiceAccount>(manifests, "ServiceAccount");
+      const accounts = ofKind<V1ServiceAccount>(manifests, "ServiceAccount").filter(
+        ({ metadata }) => !metadata!.annotations?.["helm.sh/hook"],
+      );
       for (const one of accounts)
         expect([one.metadata!.name, one.automountServiceAccountToken]).toEqual([one.metadata!.name, false]);
       const used = ofKind<V1Deployment>(manifests, "Deployment").map(({ metadata, spec }) => [
@@ -190,9 +208,9 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
     set["builds.baseImages"] =
       '{"node":"mirror.test/n","python":"mirror.test/p","go":"mirror.test/g","static":"mirror.test/s"}';
     const manifests = await render("bundled", set);
-    for (const { spec } of podsOf(manifests))
+    for (const { name, spec } of podsOf(manifests))
       for (const container of [...(spec.initContainers ?? []), ...spec.containers])
-        expect(container.image).toBe("mirror.test/x:1");
+        expect(container.image).toBe(name === TRIES_A_PULL ? MISSING_IMAGE : "mirror.test/x:1");
     expect(JSON.stringify(manifests)).not.toContain("docker.io");
   });
 
@@ -208,10 +226,60 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
-    const fromOutside = JSON.stringify(bundled).matchAll(/docker\.io\/([a-z0-9./-]+:[a-z0-9.-]+)/g);
-    const names = new Set([...fromOutside].map(([, name]) => name!.split("/").at(-1)!));
+    const fromOutside = JSON.stringify(bundled).matchAll(/docker\.io\/([a-z]+\/[a-z]+:[a-z0-9.@:-]+)/g);
+    const names = new Set([...fromOutside].map(([, name]) => name!));
     expect(names.size).toBe(8);
-    for (const name of names) expect(page).toContain(name);
+    const table = page.slice(page.indexOf("| image |"), page.indexOf("```sh"));
+    for (const name of names) {
+      expect(page.split("\n")).toContain(name);
+      expect(table).toContain(name.split("/")[1]!.split("@")[0]);
+    }
+  });
+
+  test("the test of pulls is where the bundled registry is, and may only list pods", async () => {
+    const parts = (manifests: Manifest[]) =>
+      manifests
+        .filter(({ metadata }) => metadata!.name === "berth-test-pulls")
+        .map(({ kind }) => kind)
+        .sort();
+    expect(parts(bundled)).toEqual(
+      ["NetworkPolicy", "Pod", "ReplicaSet", "Role", "RoleBinding", "ServiceAccount"].sort(),
+    );
+    expect(parts(external)).toEqual([]);
+    const role = ofKind<V1Role>(bundled, "Role").find(
+      ({ metadata }) => metadata!.name === "berth-test-pulls",
+    );
+    expect(role!.rules).toEqual([{ apiGroups: [""], resources: ["pods"], verbs: ["list"] }]);
+    const named = await render("bundled", { "registry.pull": '"registry.internal:30500"' });
+    const { containers } = podsOf(named).find(({ name }) => name === TRIES_A_PULL)!.spec;
+    expect(containers[0]!.image).toBe("registry.internal:30500/apps/test:none");
+    const { env } = podsOf(named).find(({ name }) => name === "Pod/berth-test-pulls")!.spec.containers[0]!;
+    const given = Object.fromEntries(env!.map(({ name, value }) => [name, value!]));
+    expect(given.PULL_HOST).toBe("registry.internal:30500");
+    const pod = named.find(
+      ({ metadata, kind }) => kind === "ReplicaSet" && metadata!.name === "berth-test-pulls",
+    );
+    const { labels } = (pod as unknown as V1ReplicaSet).spec!.template!.metadata!;
+    for (const label of given.POD_LABELS!.split(",")) {
+      const [name, value] = label.split("=");
+      expect(labels![name!]).toBe(value);
+    }
+  });
+
+  test("every image of the bundled servers and addons has a digest, which another tag or digest replaces", async () => {
+    const outside = [...JSON.stringify(bundled).matchAll(/docker\.io\/[a-z]+\/([a-z]+):[a-zA-Z0-9.@:-]+/g)];
+    const floating = outside.filter(([image]) => !/:[a-z0-9.-]+@sha256:[0-9a-f]{64}$/.test(image));
+    // A build takes the newest release of its language, with its security updates.
+    expect(new Set(floating.map(([, name]) => name))).toEqual(new Set(["golang", "node", "python"]));
+    expect(new Set(outside.map(([, name]) => name)).size).toBe(8);
+    const digest = `sha256:${"a".repeat(64)}`;
+    const imageOf = async (set: Record<string, string>) =>
+      podsOf(await render("bundled", set)).find(({ name }) => name === "StatefulSet/berth-nats")!.spec
+        .containers[0]!.image;
+    expect(await imageOf({ "nats.server.image.tag": '"2.13.0"' })).toBe("docker.io/library/nats:2.13.0");
+    expect(await imageOf({ "nats.server.image.digest": `"${digest}"` })).toBe(
+      `docker.io/library/nats@${digest}`,
+    );
   });
 
   test("every image can be named by its digest", async () => {
@@ -224,9 +292,9 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
     set["builds.baseImages"] = `{"node":${text},"python":${text},"go":${text},"static":${text}}`;
     set["builds.buildpacks"] = `{"builder":${text},"runImage":${text}}`;
     const manifests = await render("bundled", set);
-    for (const { spec } of podsOf(manifests))
+    for (const { name, spec } of podsOf(manifests))
       for (const container of [...(spec.initContainers ?? []), ...spec.containers])
-        expect(container.image).toBe(`mirror.test/x@${digest}`);
+        expect(container.image).toBe(name === TRIES_A_PULL ? MISSING_IMAGE : `mirror.test/x@${digest}`);
     const { addonImages, builderImage, builderBaseImages, buildpacksBuilder, buildpacksRunImage } =
       readDeployerConfig(manifests);
     const named = [...Object.values(addonImages), ...Object.values(builderBaseImages)];

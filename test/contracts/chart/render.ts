@@ -55,20 +55,27 @@ export const GENERATED = Object.fromEntries(
   ]),
 );
 
-/** Renders the chart as `helm install` does it on a cluster, where the chart generates its Secrets. */
+/**
+ * Renders the chart as `helm install` does it on a cluster, where the chart generates its Secrets; `there` are objects that
+ * its namespace has already.
+ */
 export async function renderInstall(
   values: string,
   set: Record<string, string> = {},
-  ...more: string[]
+  there: KubernetesObject[] = [],
 ): Promise<Manifest[]> {
   const api = await startKubeApi();
   const folder = await mkdtemp(join(tmpdir(), "berth-chart-"));
   try {
     const kubeconfig = join(folder, "kubeconfig");
     await writeFile(kubeconfig, api.config.exportConfig());
-    for (const name of ["default", "ingress-nginx"]) putNamespace(api, name);
+    for (const name of ["default", "platform", "ingress-nginx"]) putNamespace(api, name);
     const asking = ["--dry-run=server", "--kubeconfig", kubeconfig];
-    return await render(values, set, ...asking, ...more);
+    for (const object of there) {
+      const at = { apiVersion: object.apiVersion!, plural: `${object.kind!.toLowerCase()}s` };
+      api.store.put({ ...at, namespace: "platform" }, object as Parameters<typeof api.store.put>[1]);
+    }
+    return await render(values, set, ...asking);
   } finally {
     await api.stop();
     await rm(folder, { recursive: true, force: true });

@@ -18,6 +18,8 @@ const VERBS: Record<string, string[]> = {
   apply: ["create", "patch"],
   merge: ["patch"],
   remove: ["delete"],
+  // Which kinds there are, everybody may ask.
+  serves: [],
   startInformer: ["list", "watch"],
   startWatches: ["list", "watch"],
 };
@@ -68,6 +70,7 @@ function rolesOf(call: Call, watch: string): string[] {
 
 function roleOf({ file, kind }: Call): string {
   if (file === "kube/remove-environments.ts") return "platform-berth-remove-apps";
+  if (file === "builder/job/node-check/pull-trial.ts") return "berth-test-pulls";
   if (kind === "Namespace" || kind === "RoleBinding") return "platform-berth-deployer";
   const inBuilds = file.startsWith("builder/job/") || file.endsWith("/host-claims.ts");
   return inBuilds ? "berth-deployer" : "berth-environment";
@@ -84,6 +87,8 @@ const HTTP_ROUTES = {
   "apps.httpRoute.enabled": "true",
   "apps.httpRoute.parentRefs": '[{"name":"berth","namespace":"gateways"}]',
 };
+
+const CNPG = { "apps.addons.postgresEngine": '"cnpg"' };
 
 /** Returns the rights that the chart's roles give, by the name of the role. */
 async function rightsGiven(set: Record<string, string>): Promise<Record<string, string[]>> {
@@ -118,6 +123,7 @@ describe.skipIf(!helmProgram)("the deployer's rights", () => {
       used.get("platform-berth-deployer")!.add("rbac.authorization.k8s.io/clusterroles bind");
       const given = await rightsGiven({
         ...HTTP_ROUTES,
+        ...CNPG,
         "uninstall.removeApps": "true",
         "apps.watch": `"${watch}"`,
       });
@@ -134,6 +140,15 @@ describe.skipIf(!helmProgram)("the deployer's rights", () => {
     expect(await ofRoutes(HTTP_ROUTES)).toEqual(verbs("create", "delete", "list", "patch"));
     const left = { ...HTTP_ROUTES, "apps.httpRoute.enabled": "false" };
     expect(await ofRoutes(left)).toEqual(verbs("delete", "list"));
+  });
+
+  test("reach servers of CloudNativePG only once addons may run on it", async () => {
+    const ofServers = async (set: Record<string, string>) =>
+      Object.values(await rightsGiven(set))
+        .flat()
+        .filter((right) => right.includes("cnpg"));
+    expect(await ofServers({})).toEqual([]);
+    expect(await ofServers({ "apps.addons.postgresEngine": '"auto"' })).toEqual(await ofServers(CNPG));
   });
 
   test("let it read what is in a Secret where it masks an app's output, and nowhere else does it ask", async () => {

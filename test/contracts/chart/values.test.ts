@@ -9,6 +9,7 @@ import { isPublicAddress } from "../../../services/kit/network/public-address.ts
 import { planFields } from "../../../services/kit/plans.ts";
 import { SERVICE_CONNECTIONS } from "../../../services/kit/postgres/connection.ts";
 import { type Field, readConfig } from "../../../services/kit/process/config.ts";
+import { fields as notificationFields } from "../../../services/notifications/config.ts";
 import {
   chartFolder,
   ciValues,
@@ -40,6 +41,41 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ] as const)
       for (const name of ["gateway", "notifications"])
         expect([name, configOf(manifests, `berth-${name}`).CONSOLE]).toEqual([name, value]);
+  });
+
+  test("the node's disk is watched by notifications where it is mounted, under the node's name, unless turned off", async () => {
+    const { watchedFolders, diskWarnPercent, diskUrgentPercent, memoryWarnPercent } = notificationFields;
+    const read = (manifests: Manifest[]) =>
+      readConfig(configOf(manifests, "berth-notifications"), {
+        ...{ watchedFolders, diskWarnPercent, diskUrgentPercent, memoryWarnPercent },
+      });
+    expect(read(bundled)).toEqual({
+      ...{ watchedFolders: ["/tmp"], diskWarnPercent: 85, diskUrgentPercent: 95, memoryWarnPercent: 10 },
+    });
+    const pods = ofKind<V1Deployment>(bundled, "Deployment").map(({ metadata, spec }) => ({
+      name: metadata!.name,
+      pod: spec!.template.spec!,
+    }));
+    const named = pods.filter(({ pod }) => pod.containers[0]!.env?.some(({ name }) => name === "NODE_NAME"));
+    expect(named.map(({ name }) => name)).toEqual(["berth-notifications"]);
+    const { containers, volumes } = named[0]!.pod;
+    const mount = containers[0]!.volumeMounts!.find(({ mountPath }) => mountPath === "/tmp")!;
+    // In memory it would not be the node's disk.
+    expect(volumes!.find(({ name }) => name === mount.name)!.emptyDir!.medium).toBeUndefined();
+    const off = await render("bundled", { "capacityNotices.enabled": "false" });
+    expect(read(off).watchedFolders).toEqual([]);
+    const other = await render("bundled", {
+      capacityNotices: '{"diskWarnPercent": 70, "memoryWarnPercent": 0}',
+    });
+    expect(read(other)).toMatchObject({ diskWarnPercent: 70, diskUrgentPercent: 95, memoryWarnPercent: 0 });
+  });
+
+  test("the console may upload to where clients reach the object store", async () => {
+    const url = "https://objects.example.com";
+    const exposed = await render("bundled", { "objectStore.publicUrl": JSON.stringify(url) });
+    expect(configOf(exposed, "berth-gateway").UPLOAD_URL).toBe(url);
+    const inside = await render("bundled", { "objectStore.publicUrl": '""' });
+    expect(configOf(inside, "berth-gateway").UPLOAD_URL).toBeUndefined();
   });
 
   test("helm lint passes for every set of example values", async () => {
@@ -187,6 +223,26 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     expect(await settings(opened)).toEqual([["docker.io/library", "registry.example.com:5000"], []]);
   });
 
+  test("whoever may scrape the platform may scrape apps that ask for it", async () => {
+    const peers = async (set: Record<string, string>) => {
+      const given = configOf(await render("bundled", set), "berth-deployer");
+      return kubernetesFields.metricsPeers.parse(given.METRICS_PEERS);
+    };
+    const from = [{ namespaceSelector: { matchLabels: { team: "monitoring" } } }];
+    expect(await peers({})).toEqual([]);
+    expect(await peers({ "metrics.from": JSON.stringify(from) })).toEqual(from);
+    expect(() => kubernetesFields.metricsPeers.parse("[{}]")).toThrow("must be");
+  });
+
+  test("accounts may have logins for registries unless the operator turns that off", async () => {
+    const setting = async (set: Record<string, string>) => {
+      const given = configOf(await render("bundled", set), "berth-deployer");
+      return kubernetesFields.accountRegistries.parse(given.ACCOUNT_REGISTRIES);
+    };
+    expect(await setting({})).toBe("on");
+    expect(await setting({ "apps.accountRegistries": "false" })).toBe("off");
+  });
+
   test("a plan may open ports that the installation closes, and opens none unless the operator says so", async () => {
     const settings = async (set: Record<string, string>) =>
       readConfig(configOf(await render("bundled", set), "berth-deployer"), planFields).planOpenPorts;
@@ -194,6 +250,25 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     expect(await settings({ "billing.openPorts": '{"team":[465,587]}' })).toEqual({ team: [465, 587] });
     for (const wrong of ["[]", '{"gold":[587]}', '{"team":[0]}', '{"team":587}'])
       expect(() => readConfig({ PLAN_OPEN_PORTS: wrong }, planFields)).toThrow("by plan (free, pro");
+  });
+
+  test("a plan may have a largest size, for every process that enforces plans", async () => {
+    const settings = async (set: Record<string, string>, name: string) =>
+      readConfig(configOf(await render("bundled", set), name), planFields).planSizes;
+    expect(await settings({}, "berth-deployer")).toEqual({});
+    for (const name of ["berth-deployer", "berth-identity", "berth-billing"])
+      expect(await settings({ "billing.largestSizes": '{"pro":"medium"}' }, name)).toEqual({ pro: "medium" });
+    for (const wrong of ["[]", '{"gold":"nano"}', '{"team":"huge"}', '{"team":1}'])
+      expect(() => readConfig({ PLAN_SIZES: wrong }, planFields)).toThrow("by plan (free, pro");
+  });
+
+  test("a plan may keep the last backup of a deleted addon for other days, also none", async () => {
+    const settings = async (set: Record<string, string>) =>
+      readConfig(configOf(await render("bundled", set), "berth-deployer"), planFields).planBackupDays;
+    expect(await settings({})).toEqual({});
+    expect(await settings({ "billing.backupDays": '{"free":0,"team":30}' })).toEqual({ free: 0, team: 30 });
+    for (const wrong of ["[]", '{"gold":1}', '{"team":-1}', '{"team":1.5}', '{"team":"7"}'])
+      expect(() => readConfig({ PLAN_BACKUP_DAYS: wrong }, planFields)).toThrow("by plan (free, pro");
   });
 
   test("servers of addons may move to images of their versions, and stay where the operator wants that", async () => {
@@ -322,6 +397,8 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ["apps that nobody reaches", { "apps.ingressNamespaceLabels": "null" }, "apps.ingressFromCidrs: give"],
     ["a registry without its host", { "apps.allowedRegistries": '["library"]' }, "/apps/allowedRegistries"],
     ["a plan that there is not", { "billing.openPorts": '{"gold":[587]}' }, "gold"],
+    ["a size that there is not", { "billing.largestSizes": '{"pro":"huge"}' }, "/billing/largestSizes/pro"],
+    ["days that there are not", { "billing.backupDays": '{"pro":-1}' }, "/billing/backupDays/pro"],
     ["digests perhaps", { "apps.imageDigests": '"maybe"' }, "/apps/imageDigests"],
     [
       "a ServiceMonitor that NetworkPolicies shut out",

@@ -41,6 +41,7 @@ const BLANK_SERVICE = {
   url: null,
   addon_state: null,
   addon_next_secret: null,
+  addon_engine: null,
   applied_variables: null,
   rolls: 0,
   unhealthy: false,

@@ -33,6 +33,7 @@ export function insertDeployment(q: Query, row: Row, without: Without): Row[] {
     awaits_until: null,
     built_version: null,
     buildpacks: null,
+    created_by: null,
   };
   const others = q.rows("deployments", (d) => d.service_id === row.service_id);
   if (
@@ -75,6 +76,7 @@ export function deployments(without: Without): Statements {
       archive_digest?: string,
       built_version?: number,
       warnings = "[]",
+      created_by?: Row,
     ) {
       const given = { id, service_id, status: "queued", config, source };
       const run = {
@@ -86,6 +88,7 @@ export function deployments(without: Without): Statements {
         archive_digest: orNull(archive_digest),
         built_version: orNull(built_version),
         warnings: JSON.parse(warnings),
+        created_by: orNull(created_by),
       };
       return insertDeployment(q, { ...given, ...run }, without);
     },

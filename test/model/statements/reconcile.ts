@@ -33,6 +33,8 @@ export function reconcile(): Statements {
           newest: { version: s.next_version - 1, revision: s.variables_revision },
           keptVersion: s.kept_version,
           size: orNull(s.config.size),
+          replicas: s.config.replicas ?? 1,
+          engine: s.addon_engine,
           rotating: s.addon_next_secret !== null,
           active: active
             ? {

@@ -1,7 +1,7 @@
 import type { Query, Row } from "../world/database.ts";
 import { insertDeployment } from "./deployments.ts";
 import type { Without } from "./fences.ts";
-import { digestOf, type Statements } from "./rows.ts";
+import { digestOf, orNull, type Statements } from "./rows.ts";
 
 function expiring(q: Query, depth: number, services: Row[]): Row[] {
   return services.flatMap((s) => {
@@ -51,13 +51,19 @@ export function retention(without: Without): Statements {
           newer: own.filter((n) => n.healthy_at !== null && n.version > version).length,
         }));
     },
-    deployment_restore(q, id: string, _serviceId: string, from: string, warnings: string) {
+    deployment_restore(q, id: string, _serviceId: string, from: string, warnings: string, created_by?: Row) {
       const o = q.get("deployments", from);
       if (!o) return [];
       const { service_id, config, source, image, artifact, archive_ref, branch, commit } = o;
       const same = { service_id, config, source, image, artifact, archive_ref, branch, commit };
       const built_version = o.built_version ?? (o.build_id === null ? null : o.version);
-      const own = { id, status: "queued", built_version, warnings: JSON.parse(warnings) };
+      const own = {
+        id,
+        status: "queued",
+        built_version,
+        warnings: JSON.parse(warnings),
+        created_by: orNull(created_by),
+      };
       return insertDeployment(q, { ...same, ...own }, without);
     },
     history_expire(q, depths: string, id: string) {

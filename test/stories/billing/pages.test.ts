@@ -110,23 +110,30 @@ test("an owner subscribes, reads what is charged, opens an invoice and cancels, 
   );
   const resumed = await go("POST", `${page}/resume`, { fields: { account_id: accountId } });
   expect(textOf((await go("GET", resumed.location!)).text)).toContain("The cancellation is undone.");
-  await go("POST", `${page}/cancel`, { fields: { account_id: accountId } });
+  const last = await go("POST", `${page}/cancel`, { fields: { account_id: accountId } });
+  expect(last.location).toBe(`${page}?done=canceled`);
 
-  const records = await gateway.call("GET", `/accounts/${accountId}/audit-events?limit=100`);
-  const actions = (records.body.data as { action: string; actor: { kind: string; id: string } }[])
-    .filter(({ action }) => /^(?:subscription|billing_portal|plan)\./.test(action))
-    .map(({ action, actor }) => `${action} ${actor.kind}`);
-  expect(actions.toReversed()).toEqual([
-    "subscription.checkout user",
-    "plan.change service",
-    "billing_portal.open user",
-    "subscription.change user",
-    "plan.change service",
-    "subscription.schedule_change user",
-    "subscription.cancel user",
-    "subscription.undo_cancel user",
-    "subscription.cancel user",
-  ]);
+  const recorded = async () => {
+    const records = await gateway.call("GET", `/accounts/${accountId}/audit-events?limit=100`);
+    return (records.body.data as { action: string; actor: { kind: string; id: string } }[])
+      .filter(({ action }) => /^(?:subscription|billing_portal|plan)\./.test(action))
+      .map(({ action, actor }) => `${action} ${actor.kind}`)
+      .toReversed();
+  };
+  // Records arrive after the answers to what they record.
+  await expect
+    .poll(recorded)
+    .toEqual([
+      "subscription.checkout user",
+      "plan.change service",
+      "billing_portal.open user",
+      "subscription.change user",
+      "plan.change service",
+      "subscription.schedule_change user",
+      "subscription.cancel user",
+      "subscription.undo_cancel user",
+      "subscription.cancel user",
+    ]);
   await refusedTo(accountId);
 });
 

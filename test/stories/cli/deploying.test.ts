@@ -55,6 +55,10 @@ test("three commands sign in, create a project and deploy a folder; what follows
     /SERVICE +TYPE +STATUS +LIVE +ADDRESS\nweb +web +running +v1 +http/,
   );
   expect(await machine.must(["open"])).toBe(`${url}\n`);
+  const versions = await machine.must(["status", "--deployments"]);
+  expect(versions).toMatch(
+    /VERSION +STATUS +HEALTH +CREATED +BY +SOURCE\nv1 live +applied +healthy +.* ago +\S/,
+  );
   const logs = (await machine.must(["logs", "--json"])).trim().split("\n");
   expect(logs.map((line) => JSON.parse(line).message)).toContainEqual(
     expect.stringContaining("listening on port"),

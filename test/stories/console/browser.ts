@@ -13,7 +13,7 @@ export const screen = (path: string) => `/console${path}`;
  * of failed requests, of other hosts.
  */
 export async function openConsole(
-  { browser, world }: Pick<Stage, "browser" | "world">,
+  { browser, world }: Pick<Stage, "browser"> & { world: Pick<World, "origin"> },
   path = "/",
   {
     user = OWNER,

@@ -26,6 +26,8 @@ inChromium("the console: a service", (stage) => {
     const row = page.getByRole("row").filter({ hasText: "v1" });
     await row.getByText("live").waitFor({ timeout: 120_000 });
     expect(await row.textContent()).toMatch(/main [0-9a-f]{8}/);
+    const { displayName } = await world.must<{ displayName: string }>("GET", "/me");
+    await row.getByRole("cell", { name: displayName, exact: true }).waitFor();
     await row.getByRole("link", { name: "Build log" }).click();
     await page
       .getByRole("region", { name: "Build log of version 1" })
@@ -49,8 +51,10 @@ inChromium("the console: a service", (stage) => {
     await page.getByRole("button", { name: "Save" }).first().click();
     await page.getByText("Saved. It takes effect at once.").waitFor();
     await page.getByLabel("Path for the health check").fill("/");
+    await page.getByLabel("Has a public address").uncheck();
     await page.getByRole("button", { name: "Save" }).last().click();
     await page.getByText("with the next deployment").waitFor();
+    expect((await world.must<{ config: object }>("GET", S("web"))).config).toMatchObject({ public: false });
     await page.getByRole("link", { name: "Deployments" }).click();
     await page.getByRole("button", { name: "Deploy" }).click();
     await page.getByText("Settings that change").waitFor();

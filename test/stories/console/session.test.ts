@@ -76,11 +76,13 @@ inChromium("the console: sessions, roles and connections", (stage) => {
     await page.getByRole("row").filter({ hasText: "web" }).waitFor();
     gateway.shut();
     await page.getByText("connection lost, trying again").waitFor();
+    await page.getByRole("link", { name: "may be out of date" }).waitFor();
     await serviceOf(world, E, "api");
     expect(await page.getByRole("row").filter({ hasText: "api" }).count()).toBe(0);
     await gateway.open();
     await page.getByRole("row").filter({ hasText: "api" }).waitFor();
     await page.getByRole("status").getByText("live").waitFor();
+    await page.getByRole("link", { name: "may be out of date" }).waitFor({ state: "detached" });
     await page.context().close();
     gateway.shut();
   });

@@ -80,7 +80,7 @@ test("a forced mail comes though its user wants none, cannot be ended, and says 
     box.for(owner).find(({ text }) => text.includes("/me/tokens")),
   );
   expect(mail.headers.has("list-unsubscribe")).toBe(false);
-  expect(mail.text).toContain(`${world.baseUrl}/me/notification-prefs`);
+  expect(mail.text).toContain(`${world.origin}/console/me/notification-prefs`);
   expect(mail.html).not.toContain("<b>");
 });
 

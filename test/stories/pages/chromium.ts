@@ -18,12 +18,12 @@ type Credentials = { email: string; password: string };
 export const OWNER: Credentials = { email: "owner@example.com", password: "a-password-of-the-owner" };
 
 /** Describes tests that need the platform and Chromium; without Chromium they are skipped, and that is printed. */
-export function inChromium(name: string, tests: (stage: Stage) => void): void {
+export function inChromium(name: string, tests: (stage: Stage) => void, open = () => startWorld()): void {
   if (!chromiumProgram) console.log(`Skipped: ${name}. No Chromium on the PATH.`);
   describe.skipIf(!chromiumProgram)(name, () => {
     const stage = {} as Stage;
     beforeAll(async () => {
-      const [world, browser, program] = await Promise.all([startWorld(), openBrowser(), listeningProgram()]);
+      const [world, browser, program] = await Promise.all([open(), openBrowser(), listeningProgram()]);
       Object.assign(stage, { world, browser, program });
     });
     afterAll(async () => {

@@ -41,11 +41,23 @@ export async function startKubeApi() {
   const watches = new Map<ServerResponse, { call: Call; bookmark: () => void; forget: () => void }>();
   let before: Before = () => {};
 
+  /** Answers as where the cluster does not tell the streams apart. */
+  function sendLog(response: ServerResponse, { searchParams }: URL, pod: string): void {
+    if (searchParams.has("stream")) throw new Refusal(422, "PodLogOptions is invalid: stream: Forbidden");
+    if (!podLogs.has(pod)) throw new Refusal(404, "pods not found");
+    const lines = podLogs.get(searchParams.get("previous") === "true" ? `${pod} before` : pod);
+    if (!lines) throw new Refusal(400, "previous terminated container not found");
+    const tail = Number(searchParams.get("tailLines") ?? lines.length);
+    const sent = lines.slice(-tail).map((line) => `${line}\n`);
+    response.end(sent.join(""));
+  }
+
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "", "http://api");
     const pod = POD_LOG.exec(url.pathname)?.groups?.pod;
-    if (pod) return sendLog(response, url, podLogs.get(pod));
-    if (url.pathname === "/version") return send(response, 200, { major: "1", minor: "34" });
+    if (pod) return sendLog(response, url, pod);
+    if (url.pathname === "/version")
+      return send(response, 200, { major: "1", minor: "34", gitVersion: "v1.34.0" });
     const groupVersion = /^\/(?:api\/(v1)|apis\/([^/]+\/[^/]+))$/.exec(url.pathname);
     if (groupVersion)
       return send(response, 200, discovery(groupVersion[1] ?? groupVersion[2] ?? "", unknown));
@@ -114,7 +126,10 @@ export async function startKubeApi() {
     url,
     config: apiConfig(url),
     store,
-    /** What pods wrote: `<time> <message>` for each line, by the pod's name. */
+    /**
+     * What pods wrote: `<time> <message>` for each line, by the pod's name; by `<name> before`, what its container
+     * wrote before it was restarted.
+     */
     podLogs,
     /** The kinds that this cluster does not have, by plural. */
     unknown,
@@ -208,19 +223,6 @@ function discovery(groupVersion: string, unknown: ReadonlySet<string>): object {
     ...{ name: plural, kind, namespaced: !OF_THE_CLUSTER.includes(kind), verbs: [] },
   }));
   return { kind: "APIResourceList", groupVersion, resources };
-}
-
-/** Answers as where the cluster does not tell the streams apart. */
-function sendLog(response: ServerResponse, { searchParams }: URL, lines?: string[]): void {
-  if (searchParams.has("stream")) throw new Refusal(422, "PodLogOptions is invalid: stream: Forbidden");
-  if (!lines) throw new Refusal(404, "pods not found");
-  const tail = Number(searchParams.get("tailLines") ?? lines.length);
-  response.end(
-    lines
-      .slice(-tail)
-      .map((line) => `${line}\n`)
-      .join(""),
-  );
 }
 
 function toStatus(error: unknown): object {

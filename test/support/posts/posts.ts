@@ -1,3 +1,4 @@
+import { inject } from "vitest";
 import { PROMO_CODE } from "../../../deploy/local/payments.ts";
 import { allRoutes } from "../../../gateway/routing/routes.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
@@ -123,14 +124,45 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
   },
 
   async RotateCredentials(door) {
-    const { E, S } = await door.environment();
-    await door.must("POST", `${E}/services`, { name: "db", type: "postgres" });
-    await eventually("the addon runs", async () => {
-      const { status } = await door.must<{ status: string }>("GET", S("db"));
-      return status === "running";
-    });
-    const path = `${S("db")}/rotate-credentials`;
+    const path = `${await runningAddon(door)}/rotate-credentials`;
     return { path, body: {}, named: byId, audited: created("service.rotate_credentials") };
+  },
+
+  async CreateBackup(door) {
+    const S = await runningAddon(door);
+    const path = `${S}/backups`;
+    const made = listed(door, path, () => true);
+    return { path, body: {}, named: byId, made, audited: created("backup.create") };
+  },
+
+  async "CreateBackup, of an upload"(door) {
+    const S = await runningAddon(door);
+    type Target = { uploadUrl: string; contentType: string; upload: string };
+    const target = await door.must<Target>("POST", `${S}/backups/uploads`, {});
+    const headers = { "content-type": target.contentType };
+    const dump = Buffer.from([...Buffer.from("PGDMP"), 1, 16, 0, 4, 8, 1]);
+    await fetch(target.uploadUrl, { method: "PUT", headers, body: dump });
+    const path = `${S}/backups`;
+    const made = listed(door, path, () => true);
+    const audited = created("backup.upload");
+    return { path, body: { upload: target.upload }, named: byId, made, audited };
+  },
+
+  async CreateBackupUpload(door) {
+    const S = await runningAddon(door);
+    return { path: `${S}/backups/uploads`, body: {}, named: (answer) => String(answer.upload) };
+  },
+
+  async RestoreBackup(door) {
+    const S = await runningAddon(door);
+    const { id } = await door.must<Made>("POST", `${S}/backups`, {});
+    await eventually("the backup is made", async () => {
+      const { status } = await door.must<{ status: string }>("GET", `${S}/backups/${id}`);
+      return status === "succeeded";
+    });
+    const body = { backup: id, confirmImpact: true };
+    const audited = { action: "backup.restore", target: () => id };
+    return { path: `${S}/restore`, body, named: byId, audited };
   },
 
   async Deploy(door) {
@@ -214,6 +246,15 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
     const host = `${unique("d")}.example.com`;
     const made = listed(door, path, (one) => one.host === host);
     return { path, body: { host }, named: byId, made, audited: created("domain.create") };
+  },
+
+  async CreateRegistry(door) {
+    const path = `${door.A}/registries`;
+    for (const id of await listed(door, path, () => true)()) await door.must("DELETE", `${path}/${id}`);
+    const host = `${unique("r")}.example.com`;
+    const made = listed(door, path, (one) => one.host === host);
+    const body = { host, user: "ci", token: "secret" };
+    return { path, body, named: byId, made, audited: created("registry.create") };
   },
 
   async CreateRun(door) {
@@ -310,16 +351,24 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
   },
 };
 
+const OF_BACKUPS = ["CreateBackup", "CreateBackup, of an upload", "CreateBackupUpload", "RestoreBackup"];
+for (const name of inject("hasDumps") ? [] : OF_BACKUPS) delete posts[name];
+/** Backups of an addon need programs that not every machine has. */
+export const leftOut = OF_BACKUPS.filter((name) => !(name in posts) && !name.includes(","));
+
 /** Requests that leave something in the database of a service. */
 export const changing = Object.keys(posts).filter((name) => !name.includes(",") && name !== "CreateUpload");
 
 /**
- * Not in the audit log: what a user has read. Nor by a name that is known: what devices asked for. And what is there under
+ * Not in the audit log: what a user has read, has looked up again, begins or tries out. Nor by a name that is known: what devices asked for. And what is there under
  * a plan or a code, which all accounts share.
  */
 const UNCOUNTED = [
+  "CreateBackupUpload",
   "MarkRead",
   "MarkAllRead",
+  "CheckDomain",
+  "TestWebhook",
   "CompleteDevice",
   "RejectDevice",
   "CreateSubscription",
@@ -384,4 +433,15 @@ async function notified(door: Door): Promise<Made> {
     );
     return data.find(({ title }) => title.includes(name));
   });
+}
+
+/** Returns the path of a postgres addon that runs. */
+async function runningAddon(door: Door): Promise<string> {
+  const { E, S } = await door.environment();
+  await door.must("POST", `${E}/services`, { name: "db", type: "postgres" });
+  await eventually("the addon runs", async () => {
+    const { status } = await door.must<{ status: string }>("GET", S("db"));
+    return status === "running";
+  });
+  return S("db");
 }

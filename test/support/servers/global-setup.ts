@@ -9,9 +9,13 @@ import { findNatsServer } from "../../../deploy/local/nats/install.ts";
 import { startNats } from "../../../deploy/local/nats/nats.ts";
 import { startPostgres } from "../../../deploy/local/postgres/postgres.ts";
 import { isAlive } from "../../../deploy/local/processes/process-table.ts";
+import {
+  createPostgresPrograms,
+  FETCHED_MAJOR,
+} from "../../../services/deployer/addons/local/postgres-programs.ts";
 import { fetchRedisServer, findRedisServer } from "../../../services/deployer/addons/local/redis-program.ts";
+import { createLog } from "../../../services/kit/log.ts";
 import { programsDir } from "../../../services/kit/process/program.ts";
-import { sampleFiles } from "../sample-files.ts";
 import { createTemplateDatabase } from "./template-database.ts";
 
 declare module "vitest" {
@@ -25,6 +29,8 @@ declare module "vitest" {
     natsUrl: string;
     /** A redis-server or valkey-server, if one was found or could be fetched. */
     redisProgram?: string;
+    /** Whether there are a pg_dump and a pg_restore that fit the run's PostgreSQL, or they could be fetched. */
+    hasDumps: boolean;
     /** The seed of random tests: a new one for each run, or TEST_SEED. */
     seed: number;
     /** Whether samples of what is long by nature are tested (kit/testing/sample.ts), which the file `samples` then lists. */
@@ -52,7 +58,8 @@ function provideSamples(project: TestProject): () => void {
   const samples = join(tmpdir(), `${prefix}${process.pid}-samples`);
   project.provide("isSample", isSample);
   project.provide("samples", samples);
-  if (isSample) writeFileSync(samples, `${sampleFiles(Number(process.env.TEST_SEED)).size}\n`);
+  const { TEST_SAMPLED_FILES: files } = process.env;
+  if (files) writeFileSync(samples, `${files}\n`);
   return () => {
     const lines = existsSync(samples) ? readFileSync(samples, "utf8").trim().split("\n") : [];
     rmSync(samples, { force: true });
@@ -65,13 +72,13 @@ async function startServers(project: TestProject): Promise<() => Promise<void>> 
   const seed = Number(process.env.TEST_SEED || randomInt(2 ** 31));
   console.log(`The seed of random tests is ${seed}; TEST_SEED=${seed} repeats them.`);
   project.provide("seed", seed);
-  const redis = provideRedis(project);
+  const programs = Promise.all([provideRedis(project), provideDumps(project)]);
   const postgresUrl = process.env.BERTH_TEST_POSTGRES_URL;
   const natsUrl = process.env.BERTH_TEST_NATS_URL;
   if (postgresUrl) project.provide("postgresAdminUrl", postgresUrl);
   if (natsUrl) project.provide("natsUrl", natsUrl);
   if (postgresUrl && natsUrl) {
-    await redis;
+    await programs;
     return provideTemplate(project, postgresUrl);
   }
 
@@ -81,7 +88,7 @@ async function startServers(project: TestProject): Promise<() => Promise<void>> 
   const started = await Promise.allSettled([
     postgresUrl ? undefined : startPostgres({ dir: join(dir, "postgres"), durable: false }),
     natsUrl ? undefined : startTestNats(join(dir, "nats")),
-    redis,
+    programs.then(() => undefined),
   ]);
   const stop = async () => {
     await Promise.all(started.map((server) => server.status === "fulfilled" && server.value?.stop()));
@@ -122,6 +129,17 @@ async function provideRedis(project: TestProject): Promise<void> {
     const why = (error as Error).message;
     console.warn(`Tests with a redis server are skipped: none is on the PATH or could be fetched (${why}).`);
   }
+}
+
+async function provideDumps(project: TestProject): Promise<void> {
+  const log = createLog("tests", "silent");
+  const programs = createPostgresPrograms({ folder: programsDir, path: () => process.env.PATH, log });
+  const why = await programs.require(FETCHED_MAJOR).then(
+    () => undefined,
+    (error) => (error as Error).message,
+  );
+  project.provide("hasDumps", why === undefined);
+  if (why) console.warn(`Tests of backups of postgres addons are skipped. ${why}`);
 }
 
 const prefix = "berth-test-";

@@ -27,11 +27,13 @@ export async function deleteWithImpact(
     await remove(false);
   } catch (error) {
     if (!isRefusal(error, "impact_confirmation_required")) throw error;
-    const { services, total } = error.impact;
+    const { services, total, keptBackups, keptUntil } = error.impact;
     const names = services.map(({ name }) => name).join(", ");
     io.note(
       `  ${count(total, "service")} in it ${total === 1 ? "is" : "are"} live: ${names}${total > services.length ? ", …" : ""}`,
     );
+    if (keptBackups && keptUntil)
+      io.note(`  The newest backup of each addon in it is kept until ${keptUntil}: berth backups`);
     await confirm(io, "Delete it anyway?", yes, again);
     await remove(true);
   }

@@ -56,6 +56,7 @@ const create = command({
     command: { kind: "text", value: "COMMAND", about: "Shell command that starts it" },
     schedule: { kind: "text", value: "SCHEDULE", about: "When a cron service runs: '0 3 * * *', @hourly" },
     "time-zone": { kind: "text", value: "ZONE", about: "Time zone of the schedule; UTC by default" },
+    private: { kind: "flag", about: "No address: only services of its environment reach it" },
     staged: { kind: "flag", about: "Wait for berth envs apply" },
   },
   async run({ args: [name], options }, ctx) {
@@ -63,6 +64,7 @@ const create = command({
     const at = await ctx.at.environment();
     const config: ServiceConfig = {
       ...(options.health && { healthCheckPath: options.health }),
+      ...(options.private && { public: false }),
       ...(options.command && { command: options.command }),
       ...(options.schedule && { schedule: options.schedule }),
       ...(options["time-zone"] && { timeZone: options["time-zone"] }),

@@ -133,6 +133,9 @@ async function readDeployments(ctx: Context, at: ServiceAddress): Promise<Shown>
   const berth = await ctx.berth();
   const { data } = await berth.deployments.list(at, { limit: 20 }, { signal }).page();
   const { liveVersion } = await berth.services.get(at, { signal });
+  const isKnown = data.some(({ createdBy }) => createdBy !== undefined);
+  const members = isKnown ? await berth.members.list(at, { limit: 100 }, { signal }).all() : [];
+  const names = new Map(members.map(({ userId, displayName }) => [userId, displayName]));
   const now = await ctx.now();
   return {
     data,
@@ -143,11 +146,21 @@ async function readDeployments(ctx: Context, at: ServiceAddress): Promise<Shown>
         painted(ctx, each.status),
         each.healthyAt ? "healthy" : "–",
         ago(each.createdAt, now),
+        io.shown(byOf(each, names)),
         io.shown(each.errors[0]?.message ?? each.commit ?? each.image ?? sourceOf(each)),
       ]);
-      printTable(io, ["VERSION", "STATUS", "HEALTH", "CREATED", "SOURCE"], rows);
+      printTable(io, ["VERSION", "STATUS", "HEALTH", "CREATED", "BY", "SOURCE"], rows);
     },
   };
+}
+
+/** Returns who made a deployment: the name of a member, else the id. */
+function byOf({ createdBy }: Deployment, names: Map<string, string>): string {
+  if (!createdBy) return "–";
+  const { kind, id } = createdBy;
+  if (kind === "service") return "Berth";
+  const name = names.get(id) ?? id;
+  return kind === "machine" ? `an application of ${name}` : name;
 }
 
 function sourceOf({ archiveRef, builtVersion }: Deployment): string {

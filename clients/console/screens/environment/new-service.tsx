@@ -36,7 +36,7 @@ export function NewService({ onClose }: { onClose: () => void }) {
       navigate({
         to: "/accounts/$accountId/projects/$projectId/environments/$environmentId/services/$service",
         params: { ...at, service: name },
-        search: isRefused ? { deploy: true } : {},
+        search: isRefused ? { deploy: true } : isApp && source === "archive" ? { upload: true } : {},
       }),
   });
   return (
@@ -86,6 +86,7 @@ export function NewService({ onClose }: { onClose: () => void }) {
             <Input label={texts.environment.branch} name="branch" required defaultValue="main" />
           </>
         )}
+        {isApp && source === "archive" && <p className="hint">{texts.environment.archiveHint}</p>}
         {type === "web" && (
           <Input
             label={texts.environment.port}

@@ -1,6 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { lazy, Suspense, useState, useSyncExternalStore } from "react";
 import type { ServiceState } from "../../../typescript/src/index.ts";
 import { Address } from "../../design/address.tsx";
 import { Alert } from "../../design/form.tsx";
@@ -13,12 +13,28 @@ import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
 import { NewService } from "./new-service.tsx";
 
-/** The services and addons of an environment, as they are now. */
+const Canvas = lazy(() => import("./canvas.tsx").then(({ Canvas: component }) => ({ default: component })));
+
+/** As wide as two columns of cards need it. */
+const WIDE = matchMedia("(min-width: 45rem)");
+
+function useIsWide(): boolean {
+  const subscribe = (changed: () => void) => {
+    WIDE.addEventListener("change", changed);
+    return () => WIDE.removeEventListener("change", changed);
+  };
+  return useSyncExternalStore(subscribe, () => WIDE.matches);
+}
+
+/** The services and addons of an environment, as they are now: a table, or where there is room a canvas. */
 export function Services() {
   const { services } = useEnvironment();
   const mayEdit = useMayEdit();
   const [isCreating, setIsCreating] = useState(false);
   const [name, setName] = useState("");
+  const { view } = useSearch({ strict: false }) as { view?: "canvas" };
+  const isWide = useIsWide();
+  const isCanvas = view === "canvas" && isWide;
   if (!services) return <Loading />;
   const shown = services.filter((service) => service.name.includes(name.toLowerCase()));
   return (
@@ -35,6 +51,7 @@ export function Services() {
             onChange={({ target }) => setName(target.value)}
           />
         )}
+        {isWide && services.length > 0 && <Views isCanvas={isCanvas} />}
         {mayEdit && (
           <button type="button" className="main" onClick={() => setIsCreating(true)}>
             {texts.environment.create}
@@ -51,9 +68,36 @@ export function Services() {
         </Empty>
       )}
       {services.length > 0 && shown.length === 0 && <p className="hint">{texts.environment.noMatch}</p>}
-      {shown.length > 0 && <ServiceTable services={shown} />}
+      {shown.length > 0 && !isCanvas && <ServiceTable services={shown} />}
+      {shown.length > 0 && isCanvas && (
+        <Suspense fallback={<Loading />}>
+          <Canvas services={shown} />
+        </Suspense>
+      )}
       {isCreating && <NewService onClose={() => setIsCreating(false)} />}
     </>
+  );
+}
+
+function Views({ isCanvas }: { isCanvas: boolean }) {
+  const at = useEnvironmentAddress();
+  const navigate = useNavigate();
+  const open = (view: "canvas" | undefined) =>
+    void navigate({
+      to: "/accounts/$accountId/projects/$projectId/environments/$environmentId",
+      params: at,
+      search: view ? { view } : {},
+      replace: true,
+    });
+  return (
+    <fieldset className="views" aria-label={texts.canvas.views}>
+      <button type="button" aria-pressed={!isCanvas} onClick={() => open(undefined)}>
+        {texts.canvas.table}
+      </button>
+      <button type="button" aria-pressed={isCanvas} onClick={() => open("canvas")}>
+        {texts.canvas.canvas}
+      </button>
+    </fieldset>
   );
 }
 

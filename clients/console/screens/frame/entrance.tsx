@@ -1,4 +1,4 @@
-import { Navigate } from "@tanstack/react-router";
+import { Link, Navigate } from "@tanstack/react-router";
 import { Empty } from "../../design/state.tsx";
 import { useMe } from "../../session/address.ts";
 import { lastAccount } from "../../session/last-account.ts";
@@ -13,7 +13,7 @@ export function Entrance() {
   return (
     <Empty isScreen title={texts.frame.noAccountTitle}>
       <p>
-        {texts.frame.noAccount} <a href="/profile/invitations">{texts.frame.invitations}</a>
+        {texts.frame.noAccount} <Link to="/me">{texts.frame.invitations}</Link>
       </p>
     </Empty>
   );

@@ -6,6 +6,7 @@ import { MeContext, useAccount, useAccountAddress, useMe } from "../../session/a
 import { berth, toSignIn } from "../../session/api.ts";
 import { keepAccount } from "../../session/last-account.ts";
 import { texts } from "../../texts.ts";
+import { Bell } from "./bell.tsx";
 import { Switcher } from "./switcher.tsx";
 
 /** What stands around every screen: who one is, which account it is, and how to get elsewhere. */
@@ -84,16 +85,27 @@ function Bar() {
         )}
         <nav aria-label={texts.frame.links}>
           {account && (
-            <Link to="/accounts/$accountId/members" params={{ accountId: account.id }}>
-              {texts.frame.members}
-            </Link>
+            <>
+              <Link to="/accounts/$accountId/members" params={{ accountId: account.id }}>
+                {texts.frame.members}
+              </Link>
+              <Link to="/accounts/$accountId/subscription" params={{ accountId: account.id }}>
+                {texts.frame.billing}
+              </Link>
+              {account.myRole === "owner" && (
+                <Link to="/accounts/$accountId/webhooks" params={{ accountId: account.id }}>
+                  {texts.frame.webhooks}
+                </Link>
+              )}
+            </>
           )}
           <Link to="/me/tokens">{texts.frame.tokens}</Link>
           <a href="/docs">{texts.frame.docs}</a>
-          <a href="/profile">{texts.frame.profile}</a>
+          <Link to="/me">{texts.frame.profile}</Link>
           <button type="button" className="quiet" onClick={() => void signOut()}>
             {texts.frame.signOut}
           </button>
+          <Bell />
         </nav>
       </header>
       {isSearching && account && <Switcher onClose={() => setIsSearching(false)} />}

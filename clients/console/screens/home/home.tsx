@@ -1,6 +1,8 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import { More } from "../../design/more.tsx";
 import { Empty, Failure, Loading } from "../../design/state.tsx";
+import { usePages } from "../../live/pages.ts";
 import { useAccount, useAccountAddress, useMayEdit } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
@@ -12,19 +14,16 @@ export function Home() {
   const { accountId } = useAccountAddress();
   const mayEdit = useMayEdit();
   const [creating, setCreating] = useState<"project" | { projectId: string }>();
-  const pages = useInfiniteQuery({
+  const pages = usePages({
     queryKey: ["projects", accountId],
-    queryFn: ({ pageParam }) =>
-      berth.projects.list({ accountId }, { limit: 20 }).page(pageParam || undefined),
+    read: (cursor) => berth.projects.list({ accountId }, { limit: 20 }).page(cursor),
     // All pages would be read again.
     refetchOnWindowFocus: false,
-    initialPageParam: "",
-    getNextPageParam: ({ page }) => (page.hasMore ? page.nextCursor : undefined),
   });
   const title = useAccount()?.displayName;
   if (pages.isPending) return <Loading />;
   if (!pages.data) return <Failure isScreen error={pages.error} retry={() => void pages.refetch()} />;
-  const projects = pages.data.pages.flatMap(({ data }) => data);
+  const projects = pages.data;
   return (
     <>
       <title>{`${texts.home.title} – ${texts.name}`}</title>
@@ -38,7 +37,6 @@ export function Home() {
           </button>
         )}
       </div>
-      {pages.isRefetchError && <Failure error={pages.error} retry={() => void pages.refetch()} />}
       {projects.length === 0 && (
         <Empty title={texts.home.empty}>
           <p>{texts.home.emptyHint}</p>
@@ -56,11 +54,12 @@ export function Home() {
           />
         ))}
       </ul>
-      {pages.hasNextPage && (
-        <button type="button" onClick={() => void pages.fetchNextPage()}>
-          {texts.more}
-        </button>
-      )}
+      <More pages={pages} />
+      <p className="hint">
+        <Link to="/accounts/$accountId/backups" params={{ accountId }}>
+          {texts.home.deletedAddons}
+        </Link>
+      </p>
       {creating === "project" && <NewProject onClose={() => setCreating(undefined)} />}
       {creating !== undefined && creating !== "project" && (
         <NewEnvironment projectId={creating.projectId} onClose={() => setCreating(undefined)} />

@@ -1,11 +1,14 @@
-import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { InviteMemberRequest, Member } from "../../../typescript/src/index.ts";
 import { Confirm } from "../../design/confirm.tsx";
 import { Dialog } from "../../design/dialog.tsx";
 import { Alert, Field, Form, Input } from "../../design/form.tsx";
+import { More } from "../../design/more.tsx";
 import { Rows } from "../../design/rows.tsx";
 import { Ago, Failure, Loading } from "../../design/state.tsx";
+import { AccountTabs } from "../../design/tabs.tsx";
+import { usePages } from "../../live/pages.ts";
 import { queries } from "../../live/queries.ts";
 import { useAccount, useAccountAddress, useMe } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
@@ -19,19 +22,18 @@ export function Members() {
   const at = useAccountAddress();
   const isOwner = useAccount()?.myRole === "owner";
   const [isInviting, setIsInviting] = useState(false);
-  const pages = useInfiniteQuery({
+  const pages = usePages({
     queryKey: ["members", at.accountId],
-    queryFn: ({ pageParam }) => berth.members.list(at, { limit: 50 }).page(pageParam || undefined),
-    initialPageParam: "",
-    getNextPageParam: ({ page }) => (page.hasMore ? page.nextCursor : undefined),
+    read: (cursor) => berth.members.list(at, { limit: 50 }).page(cursor),
   });
   if (pages.isPending) return <Loading />;
   if (!pages.data) return <Failure isScreen error={pages.error} retry={() => void pages.refetch()} />;
-  const members = pages.data.pages.flatMap(({ data }) => data);
+  const members = pages.data;
   const { title, invite, name, role, since } = texts.members;
   return (
     <>
       <title>{`${title} – ${texts.name}`}</title>
+      <AccountTabs />
       <div className="head">
         <h1>{title}</h1>
         {isOwner && (
@@ -61,11 +63,7 @@ export function Members() {
           />
         </table>
       </div>
-      {pages.hasNextPage && (
-        <button type="button" onClick={() => void pages.fetchNextPage()}>
-          {texts.more}
-        </button>
-      )}
+      <More pages={pages} />
       {isOwner && <Invitations />}
       {isInviting && <Invite onClose={() => setIsInviting(false)} />}
     </>
@@ -133,6 +131,7 @@ function Cells({ member, isOwner }: { member: Member; isOwner: boolean }) {
 function Invitations() {
   const at = useAccountAddress();
   const refresh = useRefresh();
+  const [link, setLink] = useState<string>();
   const invitations = useQuery({
     queryKey: ["invitations", at.accountId],
     queryFn: () => berth.invitations.list(at, { limit: 100 }).all(100),
@@ -141,14 +140,33 @@ function Invitations() {
     mutationFn: (id: string) => berth.invitations.withdraw(at, id),
     onSettled: refresh,
   });
+  const resend = useMutation({
+    gcTime: 0,
+    mutationFn: (id: string) => berth.invitations.resend(at, id),
+    onSuccess: (invitation) => setLink(invitation.link),
+    onSettled: refresh,
+  });
   if (!invitations.data?.length) return <Alert error={invitations.error} />;
   return (
     <section>
       <h2>{texts.members.invited}</h2>
       <ul>
-        {invitations.data.map(({ id, email, role }) => (
+        {invitations.data.map(({ id, email, role, expiresAt }) => (
           <li key={id}>
             {email}, {role}{" "}
+            <span className="hint">
+              {Date.parse(expiresAt) < Date.now() ? texts.members.expired : texts.members.expires}{" "}
+              <Ago time={expiresAt} />
+            </span>{" "}
+            <button
+              type="button"
+              className="quiet"
+              aria-disabled={resend.isPending}
+              onClick={() => resend.isPending || resend.mutate(id)}
+            >
+              {texts.members.resend}
+              <span className="unseen"> {email}</span>
+            </button>{" "}
             <button type="button" className="quiet" onClick={() => withdraw.mutate(id)}>
               {texts.members.withdraw}
               <span className="unseen"> {email}</span>
@@ -156,8 +174,21 @@ function Invitations() {
           </li>
         ))}
       </ul>
-      <Alert error={withdraw.error} />
+      <Alert error={withdraw.error ?? resend.error} />
+      {resend.isSuccess && link === undefined && <p role="status">{texts.members.resent}</p>}
+      {link !== undefined && <LinkDialog link={link} onClose={() => setLink(undefined)} />}
     </section>
+  );
+}
+
+/** The link of an invitation that was not mailed. It is nowhere but here. */
+function LinkDialog({ link, onClose }: { link: string; onClose: () => void }) {
+  const { members } = texts;
+  return (
+    <Dialog title={members.invite} onClose={onClose}>
+      <p role="status">{members.linkHint}</p>
+      <Input label={members.link} readOnly value={link} onFocus={({ target }) => target.select()} />
+    </Dialog>
   );
 }
 
@@ -177,13 +208,7 @@ function Invite({ onClose }: { onClose: () => void }) {
   const submit = (fields: FormData) =>
     invite.mutate({ email: String(fields.get("email")), role: String(fields.get("role")) as Role });
   const { members } = texts;
-  if (link !== undefined)
-    return (
-      <Dialog title={members.invite} onClose={onClose}>
-        <p role="status">{members.linkHint}</p>
-        <Input label={members.link} readOnly value={link} onFocus={({ target }) => target.select()} />
-      </Dialog>
-    );
+  if (link !== undefined) return <LinkDialog link={link} onClose={onClose} />;
   return (
     <Dialog title={members.invite} onClose={onClose}>
       <Form onSubmit={submit} error={invite.error} isBusy={invite.isPending} submit={members.invite}>

@@ -8,7 +8,7 @@ import { queries } from "../../live/queries.ts";
 import { useServiceAddress } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
-import { Source } from "./deployments.tsx";
+import { By, Source } from "./deployments.tsx";
 import { Output } from "./output.tsx";
 import { stageOf } from "./stage.ts";
 
@@ -29,7 +29,7 @@ export function DeploymentScreen() {
   if (deployment.isPending || !state) return <Loading />;
   if (!deployment.data) return <Failure error={deployment.error} retry={() => void deployment.refetch()} />;
   const { status, step } = stageOf(deployment.data, state);
-  const { createdAt, errors, warnings, buildId, builtVersion } = deployment.data;
+  const { createdAt, errors, warnings, buildId, builtVersion, createdBy } = deployment.data;
   return (
     <>
       <p>
@@ -40,7 +40,12 @@ export function DeploymentScreen() {
       <h2>v{version}</h2>
       <p>
         <Status status={status} /> {step && <span className="hint">{step}</span>}{" "}
-        <Source deployment={deployment.data} /> <Ago time={createdAt} />
+        <Source deployment={deployment.data} /> <Ago time={createdAt} />{" "}
+        {createdBy && (
+          <>
+            {texts.service.byWhom} <By deployment={deployment.data} />
+          </>
+        )}
       </p>
       <Notices title={texts.service.errors} notices={errors} />
       <Notices title={texts.service.warnings} notices={warnings} />

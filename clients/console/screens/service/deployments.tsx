@@ -2,11 +2,13 @@ import { useMutation } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import type { Deployment, ServiceAddress, ServiceState } from "../../../typescript/src/index.ts";
+import { actorOf } from "../../design/audit-words.ts";
 import { Alert } from "../../design/form.tsx";
 import { lasting, short } from "../../design/format.ts";
 import { Rows } from "../../design/rows.tsx";
 import { Ago, Empty, Failure, Loading, Status } from "../../design/state.tsx";
 import { useServiceState } from "../../live/environment.tsx";
+import { useNames } from "../../live/names.ts";
 import { queries } from "../../live/queries.ts";
 import { useMayEdit, useServiceAddress } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
@@ -14,6 +16,9 @@ import { texts } from "../../texts.ts";
 import { DeployDialog, RollbackDialog } from "./deploy-dialog.tsx";
 import { useHistory } from "./history.ts";
 import { stageOf, tookMs } from "./stage.ts";
+import type { Given } from "./upload/tree.ts";
+import { UploadDialog } from "./upload/upload-dialog.tsx";
+import { useDrop } from "./upload/use-drop.ts";
 
 const SERVICE = "/accounts/$accountId/projects/$projectId/environments/$environmentId/services/$service";
 
@@ -38,7 +43,7 @@ function DeploymentList({ at, state }: { at: ServiceAddress; state: ServiceState
   if (history.isPending) return <Loading />;
   if (!history.data) return <Failure error={history.error} retry={() => void history.refetch()} />;
   const { deployments, next } = history.data;
-  const { version, state: title, source, began, took, actions } = texts.service;
+  const { version, state: title, source, by, began, took, actions } = texts.service;
   return (
     <>
       <Actions at={at} state={state} />
@@ -56,7 +61,7 @@ function DeploymentList({ at, state }: { at: ServiceAddress; state: ServiceState
             <caption className="unseen">{texts.service.tabs.deployments}</caption>
             <thead>
               <tr>
-                {[version, title, source, began, took, actions].map((name) => (
+                {[version, title, source, by, began, took, actions].map((name) => (
                   <th key={name} scope="col">
                     {name}
                   </th>
@@ -67,7 +72,7 @@ function DeploymentList({ at, state }: { at: ServiceAddress; state: ServiceState
               items={deployments}
               keyOf={({ id }) => id}
               rowHeight={52}
-              columns={6}
+              columns={7}
               row={(one) => <Cells at={at} deployment={one} state={state} onRollback={setRollback} />}
             />
           </table>
@@ -91,18 +96,27 @@ function DeploymentList({ at, state }: { at: ServiceAddress; state: ServiceState
 }
 
 function Actions({ at, state }: { at: ServiceAddress; state: ServiceState }) {
-  const { deploy } = useSearch({ strict: false }) as { deploy?: boolean };
+  const { deploy, upload } = useSearch({ strict: false }) as { deploy?: boolean; upload?: boolean };
   const mayEdit = useMayEdit();
   const navigate = useNavigate();
   const restart = useMutation({ mutationFn: () => berth.services.restart(at) });
+  const [given, setGiven] = useState<Given>();
+  const open = (search: { deploy?: true; upload?: true }) =>
+    void navigate({ to: SERVICE, params: at, search });
+  useDrop((dropped) => {
+    if (!mayEdit) return;
+    setGiven(dropped);
+    open({ upload: true });
+  });
   if (!mayEdit) return null;
-  const open = (isOpen: boolean) =>
-    void navigate({ to: SERVICE, params: at, search: isOpen ? { deploy: true } : {} });
   return (
     <>
       <p className="actions">
-        <button type="button" className="main" onClick={() => open(true)}>
+        <button type="button" className="main" onClick={() => open({ deploy: true })}>
           {texts.service.deploy}
+        </button>
+        <button type="button" onClick={() => open({ upload: true })}>
+          {texts.upload.open}
         </button>
         {state.release && (
           <button
@@ -116,7 +130,17 @@ function Actions({ at, state }: { at: ServiceAddress; state: ServiceState }) {
       </p>
       <Alert error={restart.error} />
       {restart.isSuccess && <p role="status">{texts.service.restarted}</p>}
-      {deploy && <DeployDialog at={at} onClose={() => open(false)} />}
+      {deploy && <DeployDialog at={at} onClose={() => open({})} />}
+      {upload && (
+        <UploadDialog
+          at={at}
+          given={given}
+          onClose={() => {
+            setGiven(undefined);
+            open({});
+          }}
+        />
+      )}
     </>
   );
 }
@@ -153,6 +177,9 @@ function Cells({ at, deployment, state, onRollback }: CellsProps) {
       </td>
       <td>
         <Source deployment={deployment} />
+      </td>
+      <td>
+        <By deployment={deployment} />
       </td>
       <td>
         <Ago time={createdAt} />
@@ -193,6 +220,12 @@ function Cancel({ at, version }: { at: ServiceAddress; version: number }) {
       <Alert error={cancel.error} />
     </>
   );
+}
+
+/** Who made a deployment; nothing of one that was made before this was recorded. */
+export function By({ deployment: { createdBy } }: { deployment: Deployment }) {
+  const names = useNames(useServiceAddress());
+  return createdBy && <bdi>{actorOf(createdBy, names)}</bdi>;
 }
 
 export function Source({ deployment }: { deployment: Deployment }) {

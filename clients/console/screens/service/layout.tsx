@@ -50,6 +50,11 @@ export function ServiceLayout() {
             </Link>
           </>
         )}
+        {!isApp && (
+          <Link to={`${SERVICE}/backups`} params={at}>
+            {texts.service.tabs.backups}
+          </Link>
+        )}
         <Link to={`${SERVICE}/settings`} params={at}>
           {texts.service.tabs.settings}
         </Link>

@@ -3,6 +3,7 @@ import { Link, useParams } from "@tanstack/react-router";
 import { Confirm } from "../../design/confirm.tsx";
 import { lasting } from "../../design/format.ts";
 import { Ago, Failure, Loading, Status } from "../../design/state.tsx";
+import { useServiceState } from "../../live/environment.tsx";
 import { queries } from "../../live/queries.ts";
 import { useMayEdit, useServiceAddress } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
@@ -11,19 +12,18 @@ import { Output } from "./output.tsx";
 
 const SERVICE = "/accounts/$accountId/projects/$projectId/environments/$environmentId/services/$service";
 
-/** No stream says that a run starts, and a silent one would seem to wait until it ends. */
-const QUEUED_MS = 2_000;
-
-/** One run: how it is, and what it writes. The stream of its output says when it has ended. */
+/** One run: how it is, and what it writes. The environment says when it starts, and the stream of its output when it ends. */
 export function RunScreen() {
   const at = useServiceAddress();
   const { runId } = useParams({ strict: false }) as { runId: string };
   const mayEdit = useMayEdit();
   const key = ["run", runId];
+  const shown = useServiceState(at.service)?.runs.find(({ id }) => id === runId)?.status;
   const run = useQuery({
-    queryKey: key,
+    queryKey: [...key, shown],
     queryFn: () => berth.runs.get(at, runId),
-    refetchInterval: ({ state }) => state.data?.status === "queued" && QUEUED_MS,
+    staleTime: 0,
+    placeholderData: (before) => (before?.id === runId ? before : undefined),
   });
   const cancel = useMutation({
     mutationFn: () => berth.runs.cancel(at, runId),

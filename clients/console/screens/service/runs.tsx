@@ -1,13 +1,15 @@
-import { useInfiniteQuery, useMutation } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Run, ServiceAddress } from "../../../typescript/src/index.ts";
 import { Dialog } from "../../design/dialog.tsx";
-import { Alert, Field, Form } from "../../design/form.tsx";
+import { Field, Form } from "../../design/form.tsx";
 import { lasting } from "../../design/format.ts";
+import { More } from "../../design/more.tsx";
 import { Rows } from "../../design/rows.tsx";
 import { Ago, Empty, Failure, Loading, Status } from "../../design/state.tsx";
 import { useServiceState } from "../../live/environment.tsx";
+import { usePages } from "../../live/pages.ts";
 import { queries } from "../../live/queries.ts";
 import { useMayEdit, useServiceAddress } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
@@ -16,22 +18,22 @@ import { texts } from "../../texts.ts";
 const RUN =
   "/accounts/$accountId/projects/$projectId/environments/$environmentId/services/$service/runs/$runId";
 
-/** The runs of a service, the newest first, as they were when they were read: no stream says when there is news. */
+/** The runs of a service, the newest first. They are read again when one starts or ends. */
 export function Runs() {
   const at = useServiceAddress();
   const mayEdit = useMayEdit();
   const [isCreating, setIsCreating] = useState(false);
   const state = useServiceState(at.service);
-  const runs = useInfiniteQuery({
-    queryKey: ["runs", at.environmentId, at.service],
-    queryFn: ({ pageParam }) => berth.runs.list(at, { limit: 50 }).page(pageParam),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ page }) => (page.hasMore ? page.nextCursor : undefined),
+  const underWay = state?.runs.map(({ id, status }) => `${id} ${status}`).join();
+  const runs = usePages({
+    queryKey: ["runs", at.environmentId, at.service, underWay],
+    read: (cursor) => berth.runs.list(at, { limit: 50 }).page(cursor),
     staleTime: 0,
+    keeps: ([, , service]) => service === at.service,
   });
   if (runs.isPending) return <Loading />;
   if (!runs.data) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
-  const all = runs.data.pages.flatMap(({ data }) => data);
+  const all = runs.data;
   const { state: title, began, took } = texts.service;
   return (
     <>
@@ -73,16 +75,7 @@ export function Runs() {
           </table>
         </div>
       )}
-      {runs.hasNextPage && (
-        <button
-          type="button"
-          aria-disabled={runs.isFetching}
-          onClick={() => runs.isFetching || void runs.fetchNextPage()}
-        >
-          {texts.runs.older}
-        </button>
-      )}
-      <Alert error={runs.error} />
+      <More pages={runs} text={texts.runs.older} />
       {isCreating && <NewRun at={at} isCron={state?.type === "cron"} onClose={() => setIsCreating(false)} />}
     </>
   );

@@ -99,7 +99,7 @@ function SourceAndStart({ at, service }: { at: ServiceAddress; service: Service 
       source: git ? { git } : { ...(image !== "" && { image }) },
       config: {
         command: text("command"),
-        ...(type === "web" && { healthCheckPath: text("healthCheckPath") }),
+        ...(type === "web" && { healthCheckPath: text("healthCheckPath"), public: fields.has("public") }),
         ...(text("port") !== "" && { port: Number(text("port")) }),
         ...(type === "cron" && { schedule: text("schedule"), timeZone: text("timeZone") }),
       },
@@ -144,6 +144,11 @@ function SourceAndStart({ at, service }: { at: ServiceAddress; service: Service 
               name="healthCheckPath"
               defaultValue={config.healthCheckPath}
             />
+            <label className="check">
+              <input type="checkbox" name="public" defaultChecked={config.public ?? true} />
+              {texts.settings.public}
+            </label>
+            <p className="hint">{texts.settings.publicHint}</p>
           </>
         )}
         <Saved update={update} />
@@ -172,7 +177,9 @@ function Delete({ at, service: { name } }: { at: ServiceAddress; service: Servic
       <p>{texts.settings.deleteHint}</p>
       {isLive && <p className="note">{texts.settings.impact}</p>}
       {(state?.type === "postgres" || state?.type === "redis") && (
-        <p className="note">{texts.settings.variables}</p>
+        <p className="note">
+          {texts.settings.variables} {texts.settings.backups}
+        </p>
       )}
       <Form
         onSubmit={() => typed === name && remove.mutate()}

@@ -1,11 +1,14 @@
-import { useInfiniteQuery, useMutation } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import type { CreatedToken, CreateTokenRequest, Token } from "../../../typescript/src/index.ts";
 import { Confirm } from "../../design/confirm.tsx";
 import { Dialog } from "../../design/dialog.tsx";
 import { Field, Form, Input } from "../../design/form.tsx";
+import { More } from "../../design/more.tsx";
 import { Rows } from "../../design/rows.tsx";
 import { Ago, Empty, Failure, Loading } from "../../design/state.tsx";
+import { MeTabs } from "../../design/tabs.tsx";
+import { usePages } from "../../live/pages.ts";
 import { queries } from "../../live/queries.ts";
 import { useMe } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
@@ -16,19 +19,18 @@ const KEY = ["tokens"];
 /** The user's own tokens: made once, shown once. */
 export function Tokens() {
   const [isCreating, setIsCreating] = useState(false);
-  const pages = useInfiniteQuery({
+  const pages = usePages({
     queryKey: KEY,
-    queryFn: ({ pageParam }) => berth.tokens.list({ limit: 50 }).page(pageParam || undefined),
-    initialPageParam: "",
-    getNextPageParam: ({ page }) => (page.hasMore ? page.nextCursor : undefined),
+    read: (cursor) => berth.tokens.list({ limit: 50 }).page(cursor),
   });
   if (pages.isPending) return <Loading />;
   if (!pages.data) return <Failure isScreen error={pages.error} retry={() => void pages.refetch()} />;
-  const tokens = pages.data.pages.flatMap(({ data }) => data);
+  const tokens = pages.data;
   const { title, create, empty, emptyHint, name, reach, used, expires } = texts.tokens;
   return (
     <>
       <title>{`${title} – ${texts.name}`}</title>
+      <MeTabs />
       <div className="head">
         <h1>{title}</h1>
         <button type="button" className="main" onClick={() => setIsCreating(true)}>
@@ -62,11 +64,7 @@ export function Tokens() {
           </table>
         </div>
       )}
-      {pages.hasNextPage && (
-        <button type="button" onClick={() => void pages.fetchNextPage()}>
-          {texts.more}
-        </button>
-      )}
+      <More pages={pages} />
       {isCreating && <NewToken onClose={() => setIsCreating(false)} />}
     </>
   );

@@ -10,17 +10,19 @@ import { Alert } from "../../design/form.tsx";
 import { Rows } from "../../design/rows.tsx";
 import { Empty, Failure, LiveMark, Loading } from "../../design/state.tsx";
 import { useFollow } from "../../live/follow.ts";
-import { useMayEdit, useServiceAddress } from "../../session/address.ts";
+import { useAccount, useMayEdit, useServiceAddress } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
 import { DeleteVariable } from "./delete-variable.tsx";
 import { EditVariable } from "./edit-variable.tsx";
+import { VariableHistory } from "./history.tsx";
 import { PasteVariables } from "./paste-variables.tsx";
 import { scopeAt } from "./scopes.ts";
 
 type Open =
   | { edit: ResolvedVariable | DanglingVariable | undefined }
   | { delete: ResolvedVariable }
+  | { history: ResolvedVariable }
   | "paste";
 
 /** The merged set as the service receives it, live, each entry with where it is from. */
@@ -72,6 +74,9 @@ export function Variables() {
       {typeof open === "object" && "delete" in open && (
         <DeleteVariable at={at} variable={open.delete} onClose={close} />
       )}
+      {typeof open === "object" && "history" in open && (
+        <VariableHistory at={at} variable={open.history} onClose={close} />
+      )}
     </>
   );
 }
@@ -121,6 +126,8 @@ function Cells({
   onOpen: (open: Open) => void;
 }) {
   const mayEdit = useMayEdit();
+  // The audit log is for owners.
+  const isOwner = useAccount()?.myRole === "owner";
   const { name, source, shadows, fromConfig, connection, aliasTarget } = variable;
   return (
     <>
@@ -153,8 +160,14 @@ function Cells({
             <button type="button" className="quiet" onClick={() => onOpen({ delete: variable })}>
               {texts.variables.delete}
               <span className="unseen"> {name}</span>
-            </button>
+            </button>{" "}
           </>
+        )}
+        {isOwner && !fromConfig && (
+          <button type="button" className="quiet" onClick={() => onOpen({ history: variable })}>
+            {texts.variables.history}
+            <span className="unseen"> {name}</span>
+          </button>
         )}
       </td>
     </>

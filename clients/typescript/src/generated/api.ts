@@ -17,6 +17,10 @@ import type {
   AccountsPage,
   ApplyResult,
   AuditEventsPage,
+  Backup,
+  BackupDownload,
+  BackupsPage,
+  BackupUpload,
   BatchVariablesRequest,
   BatchVariablesResult,
   BillingPortal,
@@ -36,10 +40,13 @@ import type {
   ComputeUsage,
   ComputeUsageLinesPage,
   CreateAccountRequest,
+  CreateBackupRequest,
+  CreateBackupUploadRequest,
   CreateDomainRequest,
   CreatedToken,
   CreateEnvironmentRequest,
   CreateProjectRequest,
+  CreateRegistryRequest,
   CreateRunRequest,
   CreateServiceRequest,
   CreateSubscriptionRequest,
@@ -70,6 +77,8 @@ import type {
   InvoicesPage,
   JoinByInvitationRequest,
   Joined,
+  KeptBackup,
+  KeptBackupsPage,
   LogLine,
   LogsPage,
   McpGrant,
@@ -94,6 +103,8 @@ import type {
   ProjectsPage,
   RedeemCouponRequest,
   RegisteredClient,
+  RegistriesPage,
+  Registry,
   RejectConsentRequest,
   RejectDeviceRequest,
   RejectLoginRequest,
@@ -101,6 +112,7 @@ import type {
   RequestPasswordResetRequest,
   ResolvedName,
   ResolvedVariables,
+  RestoreBackupRequest,
   RevealedVariable,
   RevealedVariables,
   RollbackRequest,
@@ -133,6 +145,7 @@ import type {
   UpdateMemberRequest,
   UpdateMeRequest,
   UpdateProjectRequest,
+  UpdateRegistryRequest,
   UpdateServiceRequest,
   UpdateSubscriptionRequest,
   UpdateVariableRequest,
@@ -354,7 +367,8 @@ export class Operations {
         limit?: number /** Returns only records of this action. */;
         action?: string /** Returns only records of the actor with this id. */;
         actor?: string /** Returns only records from this time on. */;
-        since?: string;
+        since?: string /** Returns only records of this target. A variable is found as SCOPE_ID/NAME, also in batches; the scope's id is that of the project, environment or service that has it. */;
+        target?: string;
       },
       options?: CallOptions,
     ): Pages<AuditEventsPage> =>
@@ -804,6 +818,119 @@ export class Operations {
       this.#caller.call<Service>("POST", `${pathTo(at, 4)}/rotate-credentials`, { options }),
   };
 
+  readonly backups = {
+    /**
+     * Begins a backup of an addon. It is complete when its status is `succeeded`. With `upload`, makes a backup of a dump that was uploaded instead, which is complete at once.
+     *
+     * Role: editor.
+     */
+    create: (at: ServiceAddress, body?: CreateBackupRequest, options?: CallOptions): Promise<Backup> =>
+      this.#caller.call<Backup>("POST", `${pathTo(at, 4)}/backups`, { body, options }),
+    /**
+     * Returns a URL to which a dump can be uploaded for an hour: what `pg_dump --format=custom` wrote, or an RDB file. `POST S/backups` with the `upload` of the answer then makes a backup of it.
+     *
+     * Role: editor.
+     */
+    createUpload: (
+      at: ServiceAddress,
+      body?: CreateBackupUploadRequest,
+      options?: CallOptions,
+    ): Promise<BackupUpload> =>
+      this.#caller.call<BackupUpload>("POST", `${pathTo(at, 4)}/backups/uploads`, { body, options }),
+    /**
+     * Lists the backups of an addon, newest first.
+     *
+     * Role: reader.
+     */
+    list: (
+      at: ServiceAddress,
+      query?: {
+        /** The number of entries per page. Defaults to 20. */ limit?: number;
+      },
+      options?: CallOptions,
+    ): Pages<BackupsPage> =>
+      new Pages<BackupsPage>((cursor) =>
+        this.#caller.call("GET", `${pathTo(at, 4)}/backups`, { query: { ...query, cursor }, options }),
+      ),
+    /**
+     * Returns a backup.
+     *
+     * Role: reader.
+     */
+    get: (at: ServiceAddress, backupId: string, options?: CallOptions): Promise<Backup> =>
+      this.#caller.call<Backup>("GET", `${pathTo(at, 4)}/backups/${part(backupId)}`, { options }),
+    /**
+     * Returns a URL from which anyone can download a backup until it expires, after 5 minutes: as `pg_dump --format=custom` writes it, or as an RDB file.
+     *
+     * Role: editor.
+     */
+    download: (at: ServiceAddress, backupId: string, options?: CallOptions): Promise<BackupDownload> =>
+      this.#caller.call<BackupDownload>("GET", `${pathTo(at, 4)}/backups/${part(backupId)}/download`, {
+        options,
+      }),
+    /**
+     * Deletes a backup that is neither being made nor being restored.
+     *
+     * Role: editor.
+     */
+    delete: (at: ServiceAddress, backupId: string, options?: CallOptions): Promise<void> =>
+      this.#caller.call<void>("DELETE", `${pathTo(at, 4)}/backups/${part(backupId)}`, {
+        options,
+        deletes: true,
+      }),
+    /**
+     * Replaces all data of an addon by that of a backup: its own, or that of another addon of this type in the account, such as production's. `confirmImpact` is required: what the addon has is lost. If the restore fails, the addon keeps its data. `backups.restore` of the service says how far it is.
+     *
+     * Role: editor.
+     */
+    restore: (at: ServiceAddress, body: RestoreBackupRequest, options?: CallOptions): Promise<Service> =>
+      this.#caller.call<Service>("POST", `${pathTo(at, 4)}/restore`, { body, options }),
+  };
+
+  readonly keptBackups = {
+    /**
+     * Lists the backups that are kept of deleted addons, newest first: of each the newest one that succeeded, for some days. `POST S/restore` restores it, and `from.backup` of a new addon brings it back.
+     *
+     * Role: reader.
+     */
+    list: (
+      at: AccountAddress,
+      query?: {
+        /** The number of entries per page. Defaults to 20. */ limit?: number;
+      },
+      options?: CallOptions,
+    ): Pages<KeptBackupsPage> =>
+      new Pages<KeptBackupsPage>((cursor) =>
+        this.#caller.call("GET", `${pathTo(at, 1)}/backups`, { query: { ...query, cursor }, options }),
+      ),
+    /**
+     * Returns a backup that is kept of a deleted addon.
+     *
+     * Role: reader.
+     */
+    get: (at: AccountAddress, backupId: string, options?: CallOptions): Promise<KeptBackup> =>
+      this.#caller.call<KeptBackup>("GET", `${pathTo(at, 1)}/backups/${part(backupId)}`, { options }),
+    /**
+     * Returns a URL from which anyone can download a backup of a deleted addon until it expires, after 5 minutes.
+     *
+     * Role: editor.
+     */
+    download: (at: AccountAddress, backupId: string, options?: CallOptions): Promise<BackupDownload> =>
+      this.#caller.call<BackupDownload>("GET", `${pathTo(at, 1)}/backups/${part(backupId)}/download`, {
+        options,
+      }),
+    /**
+     * Deletes a backup of a deleted addon at once, unless it is being restored.
+     *
+     * Role: owner.
+     */
+    delete: (at: AccountAddress, backupId: string, options?: CallOptions): Promise<void> =>
+      this.#caller.call<void>("DELETE", `${pathTo(at, 1)}/backups/${part(backupId)}`, {
+        options,
+        deletes: true,
+      }),
+  };
+
   readonly domains = {
     /**
      * Adds a host name to a web service. It is served once a DNS record proves that the account may use it; `records` lists the records to create. Other accounts may add the same host name: the first to prove it has it.
@@ -851,6 +978,63 @@ export class Operations {
      */
     check: (at: ServiceAddress, domainId: string, options?: CallOptions): Promise<Domain> =>
       this.#caller.call<Domain>("POST", `${pathTo(at, 4)}/domains/${part(domainId)}/check`, { options }),
+  };
+
+  readonly registries = {
+    /**
+     * Stores the login for a registry. Images of this registry are pulled with it, in all environments of the account. No answer contains the token. An account has at most 20 registries.
+     *
+     * Role: owner.
+     */
+    create: (at: AccountAddress, body: CreateRegistryRequest, options?: CallOptions): Promise<Registry> =>
+      this.#caller.call<Registry>("POST", `${pathTo(at, 1)}/registries`, { body, options }),
+    /**
+     * Lists the account's registries, newest first, without their tokens.
+     *
+     * Role: owner.
+     */
+    list: (
+      at: AccountAddress,
+      query?: {
+        /** The number of entries per page. Defaults to 20. */ limit?: number;
+      },
+      options?: CallOptions,
+    ): Pages<RegistriesPage> =>
+      new Pages<RegistriesPage>((cursor) =>
+        this.#caller.call("GET", `${pathTo(at, 1)}/registries`, { query: { ...query, cursor }, options }),
+      ),
+    /**
+     * Returns a registry without its token.
+     *
+     * Role: owner.
+     */
+    get: (at: AccountAddress, registryId: string, options?: CallOptions): Promise<Registry> =>
+      this.#caller.call<Registry>("GET", `${pathTo(at, 1)}/registries/${part(registryId)}`, { options }),
+    /**
+     * Replaces the token of a registry, and the user if one is sent.
+     *
+     * Role: owner.
+     */
+    update: (
+      at: AccountAddress,
+      registryId: string,
+      body: UpdateRegistryRequest,
+      options?: CallOptions,
+    ): Promise<Registry> =>
+      this.#caller.call<Registry>("PATCH", `${pathTo(at, 1)}/registries/${part(registryId)}`, {
+        body,
+        options,
+      }),
+    /**
+     * Deletes the login for a registry. Within a minute, no node can pull with it. What runs keeps running.
+     *
+     * Role: owner.
+     */
+    delete: (at: AccountAddress, registryId: string, options?: CallOptions): Promise<void> =>
+      this.#caller.call<void>("DELETE", `${pathTo(at, 1)}/registries/${part(registryId)}`, {
+        options,
+        deletes: true,
+      }),
   };
 
   readonly runs = {

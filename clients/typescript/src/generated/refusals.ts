@@ -301,7 +301,7 @@ export type Refusals = {
     unauthenticated: never;
     forbidden: never;
     request_timeout: never;
-    validation_failed: "out_of_range" | "unknown_field" | "invalid_type" | "invalid_text";
+    validation_failed: "out_of_range" | "unknown_field" | "invalid_type" | "invalid_text" | "too_long";
     rate_limited: never;
     internal: never;
     unavailable: never;
@@ -977,6 +977,9 @@ export type Refusals = {
     not_found: never;
     request_timeout: never;
     name_taken: never;
+    backup_incomplete: never;
+    service_not_ready: never;
+    service_deleting: never;
     idempotency_key_reused: never;
     conflict: never;
     payload_too_large: never;
@@ -998,6 +1001,9 @@ export type Refusals = {
       | "not_for_type"
       | "invalid_schedule"
       | "invalid_time_zone"
+      | "not_addon"
+      | "other_type"
+      | "not_supported_here"
       | "unknown_field"
       | "invalid_type"
       | "invalid_text"
@@ -1039,6 +1045,7 @@ export type Refusals = {
     request_timeout: never;
     name_taken: never;
     service_deleting: never;
+    service_has_domains: never;
     payload_too_large: never;
     unsupported_media_type: never;
     validation_failed:
@@ -1117,6 +1124,192 @@ export type Refusals = {
     internal: never;
     unavailable: never;
   };
+  "backups.create": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    backup_running: never;
+    restore_running: never;
+    too_many_backups: never;
+    service_not_ready: never;
+    service_deleting: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed:
+      | "not_addon"
+      | "not_supported_here"
+      | "upload_unknown"
+      | "upload_missing"
+      | "upload_content_type"
+      | "upload_too_large"
+      | "not_a_dump"
+      | "unknown_field"
+      | "too_long"
+      | "out_of_range"
+      | "invalid_type"
+      | "invalid_text"
+      | "required"
+      | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "backups.createUpload": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    too_many_backups: never;
+    too_many_uploads: never;
+    service_deleting: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed:
+      | "not_addon"
+      | "not_supported_here"
+      | "out_of_range"
+      | "upload_too_large"
+      | "unknown_field"
+      | "too_long"
+      | "invalid_type"
+      | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "backups.list": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field" | "invalid_type" | "out_of_range" | "invalid_text";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "backups.get": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "backups.download": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    backup_incomplete: never;
+    validation_failed: "unknown_field";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "backups.delete": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    backup_running: never;
+    restore_running: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "unknown_field" | "too_long" | "out_of_range";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "backups.restore": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    impact_confirmation_required: never;
+    backup_running: never;
+    restore_running: never;
+    backup_incomplete: never;
+    service_not_ready: never;
+    service_deleting: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed:
+      | "not_addon"
+      | "not_supported_here"
+      | "other_type"
+      | "unknown_field"
+      | "too_long"
+      | "out_of_range"
+      | "invalid_type"
+      | "invalid_text"
+      | "required"
+      | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "keptBackups.list": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    request_timeout: never;
+    validation_failed: "unknown_field" | "invalid_type" | "out_of_range" | "invalid_text";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "keptBackups.get": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "keptBackups.download": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "keptBackups.delete": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    restore_running: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "unknown_field" | "too_long" | "out_of_range";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
   "domains.create": {
     malformed_request: never;
     unauthenticated: never;
@@ -1134,6 +1327,7 @@ export type Refusals = {
       | "invalid_host"
       | "host_not_allowed"
       | "not_web"
+      | "not_public"
       | "unknown_field"
       | "too_long"
       | "out_of_range"
@@ -1191,6 +1385,87 @@ export type Refusals = {
     payload_too_large: never;
     unsupported_media_type: never;
     validation_failed: "unknown_field" | "too_long" | "out_of_range" | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "registries.create": {
+    malformed_request: never;
+    unauthenticated: never;
+    quota_exceeded: never;
+    forbidden: never;
+    request_timeout: never;
+    registry_exists: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed:
+      | "invalid_host"
+      | "host_not_allowed"
+      | "registry_not_allowed"
+      | "invalid_user"
+      | "unknown_field"
+      | "too_long"
+      | "out_of_range"
+      | "invalid_type"
+      | "invalid_text"
+      | "required"
+      | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "registries.list": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    request_timeout: never;
+    validation_failed: "unknown_field" | "invalid_type" | "invalid_text" | "out_of_range";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "registries.get": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    validation_failed: "unknown_field";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "registries.update": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed:
+      | "invalid_user"
+      | "unknown_field"
+      | "too_long"
+      | "out_of_range"
+      | "invalid_type"
+      | "invalid_text"
+      | "required";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "registries.delete": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "unknown_field" | "too_long" | "out_of_range";
     rate_limited: never;
     internal: never;
     unavailable: never;
@@ -1595,6 +1870,7 @@ export type Refusals = {
     version_never_live: never;
     version_is_current: never;
     service_staged: never;
+    service_has_domains: never;
     service_deleting: never;
     idempotency_key_reused: never;
     conflict: never;

@@ -54,6 +54,8 @@ export type AccountLimits = {
   domains?: number;
   /** The maximum number of runs that have not ended, counted across all services. */
   runsAtOnce?: number;
+  /** For how many days the newest backup of a deleted addon is kept. */
+  backupDays: number;
 };
 
 export type AccountPlan = {
@@ -79,6 +81,34 @@ export type ActiveSession = {
   lastUsedAt: string;
   /** When the session ends if it is not used again. */
   expiresAt: string;
+};
+
+export type AddonBackups = {
+  /** When the newest backup that succeeded began. */
+  latestAt?: string;
+  /** The last restore. */
+  restore?: AddonRestore;
+};
+
+export type AddonCapabilities = {
+  /** Whether it can be backed up and restored. */
+  backups: boolean;
+  /** Why not, as a sentence. */
+  backupsReason?: string;
+  /** How many servers it may have, as config.replicas: one that takes writes, and standbys. */
+  maxReplicas: number;
+  /** Why it is only one, as a sentence. */
+  maxReplicasReason?: string;
+};
+
+export type AddonRestore = {
+  /** The id of the backup. */
+  backup: string;
+  status: "running" | "succeeded" | "failed";
+  startedAt: string;
+  finishedAt?: string;
+  /** Why it failed, as a sentence. The addon has kept its data. */
+  failure?: string;
 };
 
 /** Where a newly written alias or connection does not resolve, or a variable PORT reaches no service because the platform sets it. The name of an alias or a connection is in `dangling` of the resolved variables there. */
@@ -140,6 +170,49 @@ export type Autoscaling = {
   max?: number;
   /** The share of its size that a replica uses on average, in percent: replicas are added above it, and removed below it. Defaults to 70. */
   targetCpuPercent?: number;
+};
+
+export type BackupDownload = {
+  /** A secret: whoever has it gets all data. */
+  url: string;
+  expiresAt: string;
+};
+
+export type Backup = {
+  id: string;
+  serviceId: string;
+  status: "running" | "succeeded" | "failed";
+  trigger: "manual" | "nightly" | "uploaded";
+  startedAt: string;
+  finishedAt?: string;
+  /** Of a backup that succeeded. */
+  sizeBytes?: number;
+  /** The version of the server whose data it is, such as 18.4. */
+  version?: string;
+  /** Why it failed, as a sentence. */
+  failure?: string;
+  /** The id of the user who asked for it. Absent for a nightly one. */
+  requestedBy?: string;
+  /** When it was last restored to the side and read, which happens to one backup a night. */
+  provedAt?: string;
+  /** Why it could not be when that was last tried, as a sentence. */
+  proofFailure?: string;
+};
+
+export type BackupUpload = {
+  uploadUrl: string;
+  /** Names the upload. The backup that is made of it has this id. */
+  upload: string;
+  method: "PUT";
+  /** The exact Content-Type that the upload must send. */
+  contentType: string;
+  expiresInSeconds: number;
+  maxBytes: number;
+};
+
+export type BackupsPage = {
+  data: Backup[];
+  page: Page;
 };
 
 export type BatchVariablesRequest = {
@@ -383,6 +456,16 @@ export type CreateAccountRequest = {
   displayName?: string;
 };
 
+export type CreateBackupRequest = {
+  /** The `upload` of a dump that was uploaded. */
+  upload?: string;
+};
+
+export type CreateBackupUploadRequest = {
+  /** The size of the dump, if it is known: one that is too large is refused before it is sent. */
+  sizeBytes?: number;
+};
+
 export type CreateDomainRequest = {
   /** A host name such as shop.example.com. */
   host: string;
@@ -398,6 +481,14 @@ export type CreateProjectRequest = {
   name: string;
 };
 
+export type CreateRegistryRequest = {
+  /** A host such as ghcr.io or registry.example.com:5000, without scheme and path. */
+  host: string;
+  user: string;
+  /** A token or password. It is stored encrypted and never returned. */
+  token: string;
+};
+
 export type CreateRunRequest = {
   /** A command for a shell, such as `npm run seed`. Required, except for a cron service: without it, its start command runs now. */
   command?: string;
@@ -411,6 +502,8 @@ export type CreateServiceRequest = {
   source?: ServiceSource;
   config?: ServiceConfig;
   staged?: boolean;
+  /** Of an addon: whose data it begins with. `backups.restore` of the new service says how far that is. */
+  from?: ForkSource;
 };
 
 export type CreateSubscriptionRequest = {
@@ -521,6 +614,16 @@ export type DeployRequest = {
   dryRun?: boolean;
 };
 
+/** Who made a deployment, as the audit log records it. */
+export type DeploymentActor = {
+  /** `machine`: an application that a user connected. `service`: the platform itself. */
+  kind: "user" | "machine" | "service";
+  /** The id of the user; for an application, of the user who connected it. */
+  id: string;
+  /** The session or token of the user, or the grant of the application. */
+  tokenId?: string;
+};
+
 export type Deployment = {
   id: string;
   serviceId: string;
@@ -557,6 +660,8 @@ export type Deployment = {
   builtVersion?: number;
   /** The Cloud Native Buildpacks that built the source, as `id@version`. Empty if something else built it. */
   buildpacks: string[];
+  /** Who made it. Absent on deployments that were made before this was recorded. */
+  createdBy?: DeploymentActor;
 };
 
 export type DeploymentUnderWay = {
@@ -702,6 +807,14 @@ export type FollowEnd = {
   outcome: "healthy" | "built" | "failed" | "superseded";
 };
 
+/** An addon of the account, of the same type, in whichever environment, or a backup of one. */
+export type ForkSource = {
+  /** The id of an addon. Without one, `backup` may be of any addon of the account, also of one that was deleted. */
+  service?: string;
+  /** The id of one of its backups; by default its newest one, which is made first if there is none. */
+  backup?: string;
+};
+
 export type GitSource = {
   repository: string;
   branch: string;
@@ -781,6 +894,31 @@ export type JoinByInvitationRequest = {
 export type Joined = {
   user: User;
   account: Account;
+};
+
+/** A backup of an addon that was deleted. */
+export type KeptBackup = {
+  id: string;
+  /** The id and the name of the addon that was deleted, and where it was. */
+  serviceId: string;
+  serviceName: string;
+  environmentName: string;
+  projectName: string;
+  type: "postgres" | "redis";
+  trigger: "manual" | "nightly" | "uploaded";
+  startedAt: string;
+  sizeBytes: number;
+  /** The version of the server whose data it is, such as 18.4. */
+  version?: string;
+  /** When it was last restored to the side and read. */
+  provedAt?: string;
+  /** It is deleted then. */
+  keptUntil: string;
+};
+
+export type KeptBackupsPage = {
+  data: KeptBackup[];
+  page: Page;
 };
 
 export type LastRun = {
@@ -1077,6 +1215,21 @@ export type Refund = {
   taxUsd?: number;
 };
 
+export type RegistriesPage = {
+  data: Registry[];
+  page: Page;
+};
+
+export type Registry = {
+  id: string;
+  /** As image references have it: in lower case, with a port unless it is 443; docker.io for Docker Hub. */
+  host: string;
+  user: string;
+  createdAt: string;
+  /** When the token was last replaced. */
+  rotatedAt?: string;
+};
+
 export type RejectConsentRequest = {
   consentChallenge: string;
 };
@@ -1132,6 +1285,12 @@ export type ResolvedVariable = {
 export type ResolvedVariables = {
   data: ResolvedVariable[];
   dangling: DanglingVariable[];
+};
+
+export type RestoreBackupRequest = {
+  /** The id of the backup. */
+  backup: string;
+  confirmImpact?: boolean;
 };
 
 /** A variable that a service receives, with its value. */
@@ -1205,6 +1364,11 @@ export type RunLogsResponse = {
   retrievedAt: string;
 };
 
+export type RunUnderWay = {
+  id: string;
+  status: "queued" | "running";
+};
+
 export type RunsPage = {
   data: Run[];
   page: Page;
@@ -1216,6 +1380,7 @@ export type ServiceConfig = {
   port?: number;
   /** A shell runs this command instead of the detected start command. */
   command?: string;
+  /** Of a PostgreSQL addon: how many servers it has, 1 to 3, where its capabilities say that it may. */
   replicas?: number;
   /** nano, small, medium or large. */
   size?: "nano" | "small" | "medium" | "large";
@@ -1251,6 +1416,10 @@ export type ServiceConfig = {
   overlap?: "forbid" | "replace" | "allow";
   /** Of a cron service: the most seconds that a run may take. Defaults to 3600; at most a day. */
   runTimeoutSeconds?: number;
+  /** Of a web service: whether it has an address for everybody. Without one, only the services of its environment reach it, and it has no domains. Defaults to true. */
+  public?: boolean;
+  /** Of a web service or a worker on a cluster: the path at which it serves metrics on PORT. Its pods are annotated with it for the operator's Prometheus. */
+  metricsPath?: string;
 };
 
 export type Service = {
@@ -1269,7 +1438,7 @@ export type Service = {
     | "deleting";
   source: ServiceSource;
   config: ServiceConfig;
-  /** The URL of a web service. */
+  /** The URL of a web service that is public. */
   url?: string;
   /** The version of the live release. */
   liveVersion?: number;
@@ -1286,6 +1455,10 @@ export type Service = {
   nextRunAt?: string;
   /** Of a cron service: its newest run. */
   lastRun?: LastRun;
+  /** Of an addon: what this installation can do with it. */
+  capabilities?: AddonCapabilities;
+  /** Of an addon: what is known of its backups. */
+  backups?: AddonBackups;
 };
 
 /** The source of deployments without an image. Set at most one of the two. For a git source, the branch is built. */
@@ -1311,7 +1484,7 @@ export type ServiceState = {
     | "deleting";
   /** Why the status is failed, crashed or degraded, or why the service is suspended. */
   statusMessage?: string;
-  /** The URL of a web service. */
+  /** The URL of a web service that is public. */
   url?: string;
   pendingChanges: boolean;
   staged: boolean;
@@ -1325,6 +1498,10 @@ export type ServiceState = {
   credentialsRotatedAt?: string;
   /** Why the service is stopped although it is to run: the account's grace period is over, or its spend limit is reached. Its replicas start again when that ends. Absent otherwise. */
   suspended?: "free_plan" | "spend_limit";
+  /** The runs that have not ended, newest first. */
+  runs: RunUnderWay[];
+  /** Of an addon: differs when its backups, or its last restore, have changed. Read them again then. */
+  backupsRevision?: string;
 };
 
 export type ServiceUsage = {
@@ -1628,6 +1805,11 @@ export type UpdateMemberRequest = {
 
 export type UpdateProjectRequest = {
   name: string;
+};
+
+export type UpdateRegistryRequest = {
+  user?: string;
+  token: string;
 };
 
 export type UpdateServiceRequest = {

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { V1StatefulSet } from "@kubernetes/client-node";
-import { createReadGauge } from "../../../kit/telemetry.ts";
 import { isStatus, type Kube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, nameOf, namespaceOf, selector } from "../../kube/names.ts";
@@ -8,32 +7,34 @@ import type { WatchScope } from "../../kube/watch/watches.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AddonType } from "../../terms/services.ts";
 import type { Addon, AddonServers } from "../port.ts";
+import { createKubernetesBackups, type KubernetesBackupsOptions } from "./backups/adapter.ts";
 import { createNamespaceWatches } from "./namespace-watch.ts";
-import { imageOf, newerPatches, patchState } from "./patches.ts";
-import { GENERATION, MOVED, PASSWORD, SIZE } from "./server/annotations.ts";
+import { createPatches, imageOf, newerPatches, patchables } from "./patches.ts";
+import { GENERATION, MOVED, PASSWORD, RESTORED, SIZE } from "./server/annotations.ts";
 import { addonObjects, type FixedSettings, type ManifestOptions, secretName } from "./server/manifests.ts";
 import { addonOutcome } from "./server/pod-status.ts";
 import { passwordMark, programs } from "./server/server-scripts.ts";
 
-export type KubernetesAddonsOptions = ManifestOptions & {
-  kube: Kube;
-  log: Logger;
-  watch: WatchScope;
-  /** Creates an environment's namespace with all that its services need. */
-  ensureNamespace: (environment: Environment) => Promise<unknown>;
-  /** Whether an environment's namespace exists. */
-  hasNamespace: (namespace: string) => boolean;
-  /** Of new addons. */
-  images: Record<AddonType, string>;
-  storage: { size: string; className?: string };
-  /** Those that running servers may move to. */
-  patchImages: Record<AddonType, string[]>;
-  /** For so long after it began a process may not know all servers yet, and moves none. */
-  patchAfterMs?: number;
-  /** To what size the volumes of running servers grow, looked at every `checkMs`; they keep theirs unless given. */
-  growTo?: string;
-  checkMs?: number;
-};
+export type KubernetesAddonsOptions = ManifestOptions &
+  Omit<KubernetesBackupsOptions, "restart" | "serverOf"> & {
+    kube: Kube;
+    log: Logger;
+    watch: WatchScope;
+    /** Creates an environment's namespace with all that its services need. */
+    ensureNamespace: (environment: Environment) => Promise<unknown>;
+    /** Whether an environment's namespace exists. */
+    hasNamespace: (namespace: string) => boolean;
+    /** Of new addons. */
+    images: Record<AddonType, string>;
+    storage: { size: string; className?: string };
+    /** Those that running servers may move to. */
+    patchImages: Record<AddonType, string[]>;
+    /** For so long after it began a process may not know all servers yet, and moves none. */
+    patchAfterMs?: number;
+    /** To what size the volumes of running servers grow, looked at every `checkMs`; they keep theirs unless given. */
+    growTo?: string;
+    checkMs?: number;
+  };
 
 type Environment = { accountId: string; projectId: string; environmentId: string };
 
@@ -41,17 +42,6 @@ type Environment = { accountId: string; projectId: string; environmentId: string
 const REMOVE_MS = 90_000;
 /** The status of a StatefulSet changes often while its pod starts. */
 const MAX_ATTEMPTS = 10;
-/** All servers are asked about by the first comparisons with the database. */
-const PATCH_AFTER_MS = 120_000;
-
-const watchBehind = createReadGauge({
-  name: "berth_addons_behind",
-  help: "Addons whose servers are still to be moved to a newer patch release, as known to the leading deployer",
-});
-const watchStuck = createReadGauge({
-  name: "berth_addons_stuck",
-  help: "Addons whose servers were moved to a newer patch release and do not serve, so that no other is moved",
-});
 
 /**
  * Addons on a cluster: each a StatefulSet with one pod and one volume, a Service of the addon's name, a Secret, and a
@@ -66,26 +56,30 @@ export function createKubernetesAddons(
   const watches = createNamespaceWatches(options, (serviceId) => changed(serviceId));
   const spaceOf = (environmentId: string) => namespaceOf(namespacePrefix, environmentId);
   const newer = newerPatches(options.patchImages);
-  const patches = () => patchState(watches.servers(), newer);
-  const begunAt = Date.now();
+  const patches = createPatches(
+    "statefulset",
+    newer,
+    () => patchables(watches.servers()),
+    options.patchAfterMs,
+  );
 
-  /** Returns the one server that is to move to a newer patch release now. */
-  function toMove(): string | undefined {
-    if (Date.now() - begunAt < (options.patchAfterMs ?? PATCH_AFTER_MS)) return undefined;
-    const { behind, stuck } = patches();
-    return stuck.length > 0 ? undefined : behind[0];
-  }
-
-  /** Applies the objects of an addon; the StatefulSet last, so that its pod finds all it needs. */
-  async function applyObjects(addon: Addon, password: string): Promise<void> {
+  /**
+   * Applies the objects of an addon; the StatefulSet last, so that its pod finds all it needs. `restored`: its server starts
+   * anew, by a pod with this mark.
+   */
+  async function applyObjects(addon: Addon, password: string, restored?: string): Promise<void> {
     const [name, namespace] = [nameOf(addon.serviceId), spaceOf(addon.environmentId)];
     for (let attempt = 1; ; attempt++) {
       const before = await kube.get(kinds.StatefulSet, name, namespace);
       if (Number(before?.metadata?.annotations?.[GENERATION] ?? 0) > addon.generation)
         throw new Error("an addon has a newer password than this process knows");
       if (attempt > 1 && !before) throw new Error("an addon was removed while it was applied");
-      const patch = addon.serviceId === toMove() ? newer(addon.type, imageOf(before) ?? "") : undefined;
-      const template = { [PASSWORD]: passwordMark(password), [SIZE]: addon.size };
+      const patch = addon.serviceId === patches.next() ? newer(addon.type, imageOf(before) ?? "") : undefined;
+      const template = {
+        [PASSWORD]: passwordMark(password),
+        [SIZE]: addon.size,
+        ...(restored !== undefined && { [RESTORED]: restored }),
+      };
       const fixed = fixedSettings(before, template, patch) ?? newSettings(addon.type, options);
       const { policy, secret, service, set } = addonObjects(addon, fixed, password, options);
       if (attempt === 1) {
@@ -106,6 +100,13 @@ export function createKubernetesAddons(
     }
   }
 
+  async function serverOf({ serviceId, environmentId }: Addon) {
+    const set = await kube.get(kinds.StatefulSet, nameOf(serviceId), spaceOf(environmentId));
+    const image = imageOf(set);
+    const storage = set?.spec?.volumeClaimTemplates?.[0]?.spec?.resources?.requests?.storage;
+    return image && storage ? { image, storage } : undefined;
+  }
+
   /** Removes the Secrets of an addon's passwords, except the one of this name. */
   async function removeSecrets(serviceId: string, namespace: string, except?: string): Promise<void> {
     const labels = selector({ [label("serviceId")]: serviceId, [label("kind")]: "addon" });
@@ -115,6 +116,8 @@ export function createKubernetesAddons(
 
   return {
     ownServer: ["postgres", "redis"],
+    postgresEngine: async () => undefined,
+    backups: createKubernetesBackups({ ...options, serverOf, restart: applyObjects }),
     async ensure(addon, password) {
       const { serviceId, environmentId } = addon;
       const namespace = spaceOf(environmentId);
@@ -153,21 +156,19 @@ export function createKubernetesAddons(
       const namespace = environmentId ? spaceOf(environmentId) : watches.namespaceOf(nameOf(serviceId));
       if (!namespace) return undefined;
       const found = (await watches.listIn(namespace)).find((one) => one.serviceId === serviceId);
-      return found?.serviceId === toMove() && found ? { ...found, outdated: true } : found;
+      return found?.serviceId === patches.next() && found ? { ...found, outdated: true } : found;
     },
     async list() {
       const all = await watches.list();
-      const moving = toMove();
+      const moving = patches.next();
       return all.map((one) => (one.serviceId === moving ? { ...one, outdated: true } : one));
     },
     watch(listener) {
       changed = listener;
-      watchBehind(async () => patches().behind.length);
-      watchStuck(async () => patches().stuck.length);
+      patches.report();
     },
     async stop() {
-      watchBehind(async () => 0);
-      watchStuck(async () => 0);
+      patches.stop();
       await watches.stop();
     },
   };
@@ -190,9 +191,10 @@ function fixedSettings(
   const restarts =
     patch !== undefined ||
     Object.entries(template).some(([name, value]) => metadata?.annotations?.[name] !== value);
+  const restored = template[RESTORED] ?? metadata?.annotations?.[RESTORED];
   const anyDisk = !restarts && spec?.containers[0]?.resources?.limits?.["ephemeral-storage"] === undefined;
   return image && storage
-    ? { image, moved, storage, storageClass: claim.storageClassName, ...(anyDisk && { anyDisk }) }
+    ? { image, moved, storage, storageClass: claim.storageClassName, restored, ...(anyDisk && { anyDisk }) }
     : undefined;
 }
 

@@ -1,16 +1,12 @@
-import { randomBytes } from "node:crypto";
 import { EventEmitter, once } from "node:events";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../../kit/ids.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { nameOf } from "../../kube/names.ts";
-import { readPodLog } from "../../kube/pods/pod-log.ts";
-import type { AddonType } from "../../terms/services.ts";
-import { addonKeys } from "../keys.ts";
 import { newPassword } from "../lifecycle.ts";
 import type { Addon, AddonOutcome } from "../port.ts";
-import { addonsForTest } from "./testing.ts";
+import { addonsForTest, newAddon } from "./testing.ts";
 
 const changes = new EventEmitter();
 let cluster: ReturnType<typeof addonsForTest>;
@@ -28,12 +24,6 @@ beforeAll(() => {
 });
 afterAll(() => cluster?.stop());
 
-function newAddon(type: AddonType, environmentId = newId("env")): Addon {
-  const [serviceId, accountId, projectId] = [newId("svc"), newId("acc"), newId("prj")];
-  const name = `${type}-${serviceId.slice(-4)}`;
-  return { serviceId, accountId, projectId, environmentId, name, type, size: "nano", generation: 0 };
-}
-
 /** As the reconciler does: once more when something changed, and now and then. */
 function until(state: AddonOutcome["state"], addon: Addon, password: string, by = addons) {
   return eventually(`the addon is ${state}`, async () => {
@@ -45,70 +35,6 @@ function until(state: AddonOutcome["state"], addon: Addon, password: string, by 
   });
 }
 
-const keysOf = (addon: Addon, password: string) =>
-  Object.fromEntries(
-    addonKeys(addon.type, addons.address(addon), addon.serviceId, password).map(({ key, value }) => [
-      key,
-      value,
-    ]),
-  ) as Record<"HOST" | "PORT" | "PASSWORD" | "URL", string>;
-
-/** Runs a script in a pod of an environment, as an app would; gives its output and how it ended. */
-async function inPod(environmentId: string, image: string, script: string, env: Record<string, string>) {
-  const namespace = cluster.spaceOf(environmentId);
-  const name = `client-${randomBytes(3).toString("hex")}`;
-  await cluster.ensureNamespace({ environmentId });
-  await eventually("pods can be made", () =>
-    cluster.kube
-      .create(kinds.Pod, {
-        metadata: { name, namespace },
-        spec: {
-          restartPolicy: "Never",
-          automountServiceAccountToken: false,
-          securityContext: {
-            runAsNonRoot: true,
-            runAsUser: 1000,
-            seccompProfile: { type: "RuntimeDefault" },
-          },
-          containers: [
-            {
-              name: "client",
-              image,
-              command: ["/bin/sh", "-c", script],
-              env: Object.entries(env).map(([key, value]) => ({ name: key, value })),
-              securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
-            },
-          ],
-        },
-      })
-      .catch(() => undefined),
-  );
-  const { status } = await eventually("the client has ended", async () => {
-    const pod = await cluster.kube.get(kinds.Pod, name, namespace);
-    return ["Succeeded", "Failed"].includes(pod?.status?.phase ?? "") && pod!;
-  });
-  const lines: string[] = [];
-  for await (const line of readPodLog(cluster.kube, { namespace, name }, { container: "client" }))
-    lines.push(line.slice(line.indexOf(" ") + 1));
-  await cluster.kube.remove(kinds.Pod, name, namespace);
-  return { ok: status?.phase === "Succeeded", said: lines.join("\n").trim() };
-}
-
-/** Speaks to an addon with its own client. */
-const ask = (addon: Addon, password: string, words: string, from = addon.environmentId) => {
-  const { URL: url, HOST, PORT, PASSWORD } = keysOf(addon, password);
-  const question =
-    addon.type === "postgres"
-      ? `PGCONNECT_TIMEOUT=5 psql "$URL" -v ON_ERROR_STOP=1 -qAtc "$QUESTION" 2>&1`
-      : `timeout 5 redis-cli -e -h "$HOST" -p "$PORT" $QUESTION 2>&1`;
-  // The network of a cluster takes a moment to learn where a new pod is.
-  const script = `for try in 1 2 3 4 5 6 7 8 9 10; do said=$(${question}); end=$?
-    echo "$said" | grep -q refused || break; sleep 0.5; done; echo "$said"; exit $end`;
-  return inPod(from, cluster.images[addon.type], script, {
-    ...{ URL: url, HOST, PORT, REDISCLI_AUTH: PASSWORD, QUESTION: words },
-  });
-};
-
 const questions = {
   postgres: { write: "create table kept as select 'yes' as n", read: "select n from kept" },
   redis: { write: "SET kept yes", read: "GET kept" },
@@ -119,12 +45,14 @@ test.concurrent.each(["postgres", "redis"] as const)(
   async (type) => {
     const [addon, password] = [newAddon(type), newPassword()];
     await until("ready", addon, password);
-    expect(keysOf(addon, password).HOST).toBe(`${addon.name}.${cluster.spaceOf(addon.environmentId)}.svc`);
-    expect(await ask(addon, password, questions[type].write)).toMatchObject({ ok: true });
-    expect((await ask(addon, newPassword(), questions[type].read)).said).toMatch(
+    expect(cluster.keysOf(addon, password).HOST).toBe(
+      `${addon.name}.${cluster.spaceOf(addon.environmentId)}.svc`,
+    );
+    expect(await cluster.ask(addon, password, questions[type].write)).toMatchObject({ ok: true });
+    expect((await cluster.ask(addon, newPassword(), questions[type].read)).said).toMatch(
       /password authentication failed|WRONGPASS|NOAUTH/,
     );
-    const elsewhere = await ask(addon, password, questions[type].read, newId("env"));
+    const elsewhere = await cluster.ask(addon, password, questions[type].read, newId("env"));
     expect(elsewhere.ok).toBe(false);
     expect(elsewhere.said).not.toContain("yes");
 
@@ -136,7 +64,7 @@ test.concurrent.each(["postgres", "redis"] as const)(
       const now = await cluster.kube.get(kinds.Pod, before!.metadata!.name!, namespace);
       return now && now.metadata?.uid !== before?.metadata?.uid && (await addons.status(addon))?.running;
     });
-    expect(await ask(addon, password, questions[type].read)).toEqual({ ok: true, said: "yes" });
+    expect(await cluster.ask(addon, password, questions[type].read)).toEqual({ ok: true, said: "yes" });
 
     const kinds6 = ["NetworkPolicy", "PersistentVolumeClaim", "Pod", "Secret", "Service", "StatefulSet"];
     expect(await cluster.leftOf(addon)).toEqual(kinds6);
@@ -151,12 +79,12 @@ test.concurrent.each(["postgres", "redis"] as const)(
   async (type) => {
     const [addon, old, next] = [newAddon(type), newPassword(), newPassword()];
     await until("ready", addon, old);
-    expect(await ask(addon, old, questions[type].write)).toMatchObject({ ok: true });
+    expect(await cluster.ask(addon, old, questions[type].write)).toMatchObject({ ok: true });
     const now = { ...addon, generation: 1 };
     expect(await addons.ensure(now, next)).toMatchObject({ state: "waiting" });
     await until("ready", now, next);
-    expect(await ask(addon, next, questions[type].read)).toEqual({ ok: true, said: "yes" });
-    expect((await ask(addon, old, questions[type].read)).ok).toBe(false);
+    expect(await cluster.ask(addon, next, questions[type].read)).toEqual({ ok: true, said: "yes" });
+    expect((await cluster.ask(addon, old, questions[type].read)).ok).toBe(false);
     await expect(addons.ensure(addon, old)).rejects.toThrow(/newer password/);
     await eventually("the old Secret is gone", async () => {
       await addons.ensure(now, next);
@@ -182,7 +110,7 @@ test.concurrent("another size is other resources, and usage records since when",
     return seen?.running && seen.size === "small" && seen;
   });
   expect(after.usage[0]!.at).toBeGreaterThan(before.usage[0]!.at);
-  expect((await ask(addon, password, "CONFIG GET maxmemory")).said.split("\n").at(-1)).toBe(
+  expect((await cluster.ask(addon, password, "CONFIG GET maxmemory")).said.split("\n").at(-1)).toBe(
     String(384 * 1024 * 1024),
   );
 });
@@ -227,7 +155,7 @@ async function containerOf({ serviceId, environmentId }: Addon) {
 test.concurrent("a server that ends by itself is started again", async () => {
   const [addon, password] = [newAddon("redis"), newPassword()];
   await until("ready", addon, password);
-  expect((await ask(addon, password, "SHUTDOWN NOSAVE")).said).not.toContain("ERR");
+  expect((await cluster.ask(addon, password, "SHUTDOWN NOSAVE")).said).not.toContain("ERR");
   const namespace = cluster.spaceOf(addon.environmentId);
   await eventually("it is back", async () => {
     const pod = await cluster.kube.get(kinds.Pod, `${nameOf(addon.serviceId)}-0`, namespace);

@@ -1,3 +1,4 @@
+import type { V1NetworkPolicyEgressRule } from "@kubernetes/client-node";
 import {
   type ConfigOf,
   choice,
@@ -10,6 +11,10 @@ import {
   text,
 } from "../../../kit/process/config.ts";
 import { ADDON_TYPES, type AddonType } from "../../terms/services.ts";
+
+/** Which engine new PostgreSQL addons have; `cnpg`: CloudNativePG, `auto`: that where the cluster has it. */
+export const POSTGRES_ENGINES = ["statefulset", "cnpg", "auto"] as const;
+export type PostgresEngine = (typeof POSTGRES_ENGINES)[number];
 
 /** The environment variables of managed addons on a cluster. */
 export const kubernetesAddonFields = {
@@ -29,7 +34,19 @@ export const kubernetesAddonFields = {
   addonStorageSize: text("ADDON_STORAGE_SIZE", "1Gi"),
   /** Whether the volumes of running servers grow to that size, too, where the storage class allows it. */
   addonStorageGrows: choice("ADDON_STORAGE_GROWS", ["on", "off"] as const, "off"),
+  addonPostgresEngine: choice("ADDON_POSTGRES_ENGINE", POSTGRES_ENGINES, "statefulset"),
+  /** The namespace of CloudNativePG's operator. */
+  addonOperatorNamespace: text("ADDON_OPERATOR_NAMESPACE", "cnpg-system"),
+  /** What its instances reach besides DNS, as NetworkPolicies name it: the cluster's API, to learn who is the primary. */
+  addonInstancesTo: json<V1NetworkPolicyEgressRule[]>(
+    "ADDON_INSTANCES_TO",
+    [],
+    (value) => Array.isArray(value) && value.every(isObject),
+    "a list of egress rules",
+  ),
   addonUser: user("ADDON_USER"),
+  /** The platform's own image, whose program carries backups to the object store; there are none without it. */
+  addonCopyImage: optionalText("ADDON_COPY_IMAGE"),
 };
 
 /** The number of a user that is not root, or `any` where the cluster gives each namespace users of its own. */

@@ -1,13 +1,30 @@
 import { randomBytes } from "node:crypto";
 import { inject } from "vitest";
+import { readRun } from "../../../../test/support/cluster-run.ts";
+import { newId } from "../../../kit/ids.ts";
 import { createLog } from "../../../kit/log.ts";
+import { eventually } from "../../../kit/testing/testing.ts";
 import { connectKube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, labelsOf, namespaceOf, selector } from "../../kube/names.ts";
+import { readPodLog } from "../../kube/pods/pod-log.ts";
+import { createS3Store } from "../../store/s3/adapter.ts";
 import type { AddonType } from "../../terms/services.ts";
+import { addonKeys } from "../keys.ts";
+import type { Addon } from "../port.ts";
 import { createKubernetesAddons } from "./adapter.ts";
+import { type CnpgAddonsOptions, createCnpgAddons } from "./cnpg/adapter.ts";
+import type { PostgresEngine } from "./config.ts";
+import { createAddonEngines } from "./engines.ts";
+import { programs } from "./server/server-scripts.ts";
 
 type More = { images?: Record<AddonType, string>; storage?: { size: string; className?: string } };
+
+export function newAddon(type: AddonType, environmentId = newId("env")): Addon {
+  const [serviceId, accountId, projectId] = [newId("svc"), newId("acc"), newId("prj")];
+  const name = `${type}-${serviceId.slice(-4)}`;
+  return { serviceId, accountId, projectId, environmentId, name, type, size: "nano", generation: 0 };
+}
 
 /** Addons on the cluster of KUBECONFIG, in namespaces of this run alone: fenced in, as every environment is. */
 export function addonsForTest() {
@@ -18,6 +35,11 @@ export function addonsForTest() {
   const made = new Set<string>();
   const opened: { stop: () => Promise<void> }[] = [];
   const spaceOf = (environmentId: string) => namespaceOf(namespacePrefix, environmentId);
+
+  const address = ({ type, environmentId, name }: Addon) => ({
+    host: `${name}.${spaceOf(environmentId)}.svc`,
+    port: programs[type].port,
+  });
 
   const hasNamespace = (name: string) => made.has(name);
   async function ensureNamespace({ environmentId }: { environmentId: string }): Promise<void> {
@@ -35,30 +57,158 @@ export function addonsForTest() {
     });
   }
 
+  /** Returns what an addon publishes. */
+  const keysOf = (addon: Addon, password: string) =>
+    Object.fromEntries(
+      addonKeys(addon.type, address(addon), addon.serviceId, password).map(({ key, value }) => [key, value]),
+    ) as Record<"HOST" | "PORT" | "PASSWORD" | "URL", string>;
+
+  /** Runs a script in a pod of an environment, as an app would; gives its output and how it ended. */
+  async function inPod(environmentId: string, image: string, script: string, env: Record<string, string>) {
+    const namespace = spaceOf(environmentId);
+    const name = `client-${randomBytes(3).toString("hex")}`;
+    await ensureNamespace({ environmentId });
+    await eventually("pods can be made", () =>
+      kube
+        .create(kinds.Pod, {
+          metadata: { name, namespace },
+          spec: {
+            restartPolicy: "Never",
+            automountServiceAccountToken: false,
+            securityContext: {
+              runAsNonRoot: true,
+              runAsUser: 1000,
+              seccompProfile: { type: "RuntimeDefault" },
+            },
+            containers: [
+              {
+                name: "client",
+                image,
+                command: ["/bin/sh", "-c", script],
+                env: Object.entries(env).map(([key, value]) => ({ name: key, value })),
+                securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
+              },
+            ],
+          },
+        })
+        .catch(() => undefined),
+    );
+    const { status } = await eventually("the client has ended", async () => {
+      const pod = await kube.get(kinds.Pod, name, namespace);
+      return ["Succeeded", "Failed"].includes(pod?.status?.phase ?? "") && pod!;
+    });
+    const lines: string[] = [];
+    for await (const line of readPodLog(kube, { namespace, name }, { container: "client" }))
+      lines.push(line.slice(line.indexOf(" ") + 1));
+    await kube.remove(kinds.Pod, name, namespace);
+    return { ok: status?.phase === "Succeeded", said: lines.join("\n").trim() };
+  }
+
+  /** Speaks to an addon with its own client. */
+  const ask = (addon: Addon, password: string, words: string, from = addon.environmentId) => {
+    const { URL: url, HOST, PORT, PASSWORD } = keysOf(addon, password);
+    const question =
+      addon.type === "postgres"
+        ? `PGCONNECT_TIMEOUT=5 psql "$URL" -v ON_ERROR_STOP=1 -qAtc "$QUESTION" 2>&1`
+        : `timeout 5 redis-cli -e -h "$HOST" -p "$PORT" $QUESTION 2>&1`;
+    // The network of a cluster takes a moment to learn where a new pod is.
+    const script = `for try in 1 2 3 4 5 6 7 8 9 10; do said=$(${question}); end=$?
+    echo "$said" | grep -q refused || break; sleep 0.5; done; echo "$said"; exit $end`;
+    return inPod(from, images[addon.type], script, {
+      ...{ URL: url, HOST, PORT, REDISCLI_AUTH: PASSWORD, QUESTION: words },
+    });
+  };
+
+  const options = {
+    ...{ kube, log, namespacePrefix, ensureNamespace, hasNamespace, images, user: 999 },
+    ...{ watch: "cluster" as const, storage: { size: "64Mi" }, patchImages: { postgres: [], redis: [] } },
+  };
+
   return {
     kube,
     images,
     spaceOf,
     ensureNamespace,
+    keysOf,
+    inPod,
+    ask,
     /** The adapter as a deployer of its own has it. */
     open(more: More = {}) {
-      const storage = { size: "64Mi" };
-      const watch = "cluster" as const;
-      const options = {
-        ...{ kube, log, watch, namespacePrefix, ensureNamespace, hasNamespace, images, storage, user: 999 },
-        patchImages: { postgres: [], redis: [] },
-        ...more,
-      };
-      const adapter = createKubernetesAddons(options);
+      const adapter = createKubernetesAddons({ ...options, ...more });
       opened.push(adapter);
       return adapter;
+    },
+    /** The same with PostgreSQL on CloudNativePG, where new addons have this engine. */
+    openEngines(engine: PostgresEngine, more: Partial<CnpgAddonsOptions> = {}) {
+      const cnpg = createCnpgAddons({
+        ...{ ...options, image: images.postgres, operatorNamespace: "cnpg-system" },
+        egress: [
+          {
+            ports: [53, 443, 6443].flatMap((port) => ["TCP", "UDP"].map((protocol) => ({ port, protocol }))),
+          },
+        ],
+        ...more,
+      });
+      const sets = createKubernetesAddons(options);
+      const engines = createAddonEngines({
+        ...{ ...options, engine, sets },
+        ...(engine !== "statefulset" && { cnpg }),
+      });
+      opened.push(engines);
+      return engines;
+    },
+    /** Gives the image of PostgreSQL another tag in the registry of the run, and returns its name for nodes. */
+    async tagPostgres(tag: string): Promise<string> {
+      const { registry, images } = await readRun();
+      const [name, held] = images.postgres.split(":");
+      const url = (of: string) => `http://${registry.push}/v2/${name}/manifests/${of}`;
+      const types = ["oci.image.manifest.v1", "docker.distribution.manifest.v2"];
+      const accept = types.map((type) => `application/vnd.${type}+json`).join(", ");
+      const manifest = await fetch(url(held!), { headers: { accept } });
+      const headers = { "content-type": manifest.headers.get("content-type")! };
+      const { ok } = await fetch(url(tag), { method: "PUT", headers, body: await manifest.text() });
+      if (!ok) throw new Error(`the registry takes no tag ${tag}`);
+      return `${registry.pull}/${name}:${tag}`;
+    },
+    /** A bucket of this run alone, and the settings of the run. */
+    async startStore() {
+      const run = await readRun();
+      const place = { bucket: namespacePrefix, region: "us-east-1", log };
+      const store = createS3Store({ ...run.objectStore, ...place });
+      await store.start();
+      return { run, store };
+    },
+    /** Lets the copies of an addon's data reach the object store, as an environment's policy does. */
+    async admitCopies({ environmentId }: Addon): Promise<void> {
+      await kube.apply(kinds.NetworkPolicy, {
+        metadata: { name: "copies", namespace: spaceOf(environmentId) },
+        spec: {
+          podSelector: { matchLabels: { [label("kind")]: "copy" } },
+          policyTypes: ["Egress"],
+          egress: [
+            {
+              ports: [
+                { port: Number(new URL((await readRun()).objectStore.endpoint).port), protocol: "TCP" },
+              ],
+            },
+          ],
+        },
+      });
     },
     /** The kinds of everything of an addon that is in the cluster. */
     async leftOf({ serviceId, environmentId }: { serviceId: string; environmentId: string }) {
       const namespace = spaceOf(environmentId);
       const labels = selector({ [label("serviceId")]: serviceId });
       const { StatefulSet, Service, Secret, NetworkPolicy, Pod, PersistentVolumeClaim } = kinds;
-      const all = [StatefulSet, Service, Secret, NetworkPolicy, Pod, PersistentVolumeClaim];
+      const all = [
+        kinds.PostgresCluster,
+        StatefulSet,
+        Service,
+        Secret,
+        NetworkPolicy,
+        Pod,
+        PersistentVolumeClaim,
+      ];
       const pages = await Promise.all(
         all.map((kind) => kube.list(kind as typeof Pod, { namespace, labels })),
       );

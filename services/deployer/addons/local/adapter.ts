@@ -1,21 +1,13 @@
 import type { Addon, AddonOutcome, AddonServers } from "../port.ts";
-import type { RedisProgram } from "./redis-program.ts";
-import type { RedisServers } from "./redis-servers.ts";
+import { createLocalBackups, type LocalBackupDeps } from "./backups.ts";
 import { dropDatabase, ensureDatabase } from "./shared-postgres.ts";
 
 /**
  * Addons on one machine: a postgres addon is a role and a database in the server of `adminUrl`, a redis addon a server
  * of its own.
  */
-export function createLocalAddons({
-  adminUrl,
-  redis,
-  redisProgram,
-}: {
-  adminUrl: string;
-  redis: RedisServers;
-  redisProgram: RedisProgram;
-}): AddonServers {
+export function createLocalAddons(deps: LocalBackupDeps): AddonServers {
+  const { adminUrl, redis, redisProgram } = deps;
   const { hostname, port } = new URL(adminUrl);
   let changed = (_serviceId: string) => {};
   const postgres = { host: hostname, port: port === "" ? 5432 : Number(port) };
@@ -32,7 +24,9 @@ export function createLocalAddons({
   }
 
   return {
+    postgresEngine: async () => undefined,
     ownServer: ["redis"],
+    backups: createLocalBackups(deps),
     async ensure(addon, password) {
       if (addon.type === "redis") return ensureRedis(addon, password);
       await ensureDatabase(adminUrl, addon.serviceId, password);

@@ -2,7 +2,9 @@ import { spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import { createKeyedMutex } from "../../../kit/concurrency/keyed-mutex.ts";
 import type { Logger } from "../../../kit/log.ts";
 import { isFree } from "../../../kit/process/free-port.ts";
 import { type Loop, startLoop } from "../../../kit/tasks/loop.ts";
@@ -16,10 +18,13 @@ import {
   startedOf,
 } from "../../shared/process-tree.ts";
 import { replaceFile } from "../../shared/replace-file.ts";
+import { BackupRefusal } from "../../terms/backup-refusal.ts";
 import type { ServiceSize } from "../../terms/services.ts";
 import type { UsageChange } from "../../terms/usage-change.ts";
-import { RedisRefusal, sendCommands } from "./redis-client.ts";
+import { RedisRefusal, sendCommands } from "../redis-client.ts";
+import { CANNOT_READ, readSnapshot, type Snapshot } from "../redis-snapshot.ts";
 import { adjustments, configuredPassword, type RedisSettings, redisConfig } from "./redis-config.ts";
+import { dataOf, forgetReceived, keep, putBack, receive, replaceData, thenForget } from "./redis-data.ts";
 import { createRedisRecords, isRunning, type RedisRecord } from "./redis-records.ts";
 
 type RedisStatus = { serviceId: string; running: boolean; size: ServiceSize; usage: UsageChange[] };
@@ -47,6 +52,8 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
   let alive: ReturnType<typeof startAliveMark> | undefined;
   let watching: Loop | undefined;
   let stopping = false;
+  /** What starts and ends the server of an addon. */
+  const alone = createKeyedMutex();
 
   function watchServers(): void {
     for (const [serviceId, record] of records.list()) {
@@ -61,6 +68,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
   /** Adopts a server that an earlier process started, or ends what is left of it. */
   async function adopt(serviceId: string): Promise<void> {
     const folder = folderOf(serviceId);
+    await forgetReceived(folder);
     const record = records.read(serviceId);
     if (record && isAlive(record)) {
       records.adopt(serviceId, record);
@@ -80,11 +88,11 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     const before = records.get(serviceId);
     const port = await choosePort(before?.port ?? wanted.port);
     await end(undefined, folder);
-    mkdirSync(join(folder, "data"), { recursive: true, mode: 0o700 });
+    mkdirSync(dataOf(folder), { recursive: true, mode: 0o700 });
     replaceFile(configPath(folder), redisConfig(folder, port, wanted));
     const output = openSync(join(folder, "output"), "w", 0o600);
     const child = spawn(program, [configPath(folder)], {
-      cwd: join(folder, "data"),
+      cwd: dataOf(folder),
       env: { PATH: given.path(), HOME: folder, TMPDIR: folder, LANG: "C.UTF-8" },
       detached: true,
       stdio: ["ignore", output, output],
@@ -131,6 +139,42 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     return false;
   }
 
+  async function bringUp(serviceId: string, program: string, wanted: RedisSettings): Promise<number> {
+    const record = records.get(serviceId);
+    if (record && isAlive(record)) {
+      if (await adjust(serviceId, record, wanted)) {
+        const adjusted = records.get(serviceId)!;
+        if (!isRunning(adjusted)) records.setRunning(serviceId, adjusted, true, Date.now());
+        return record.port;
+      }
+      await stop(serviceId);
+    }
+    putBack(folderOf(serviceId));
+    return launch(serviceId, program, wanted);
+  }
+
+  async function stop(serviceId: string): Promise<void> {
+    const record = records.get(serviceId);
+    await end(record, folderOf(serviceId));
+    if (record) records.setRunning(serviceId, record, false, Date.now());
+  }
+
+  async function restore(serviceId: string, program: string, wanted: RedisSettings): Promise<void> {
+    const folder = folderOf(serviceId);
+    if (!records.get(serviceId)) throw new Error("the redis server was removed");
+    await stop(serviceId);
+    replaceData(folder);
+    try {
+      await launch(serviceId, program, wanted);
+    } catch (error) {
+      if (stopping) throw error;
+      putBack(folder);
+      await launch(serviceId, program, wanted);
+      throw new BackupRefusal(CANNOT_READ);
+    }
+    keep(folder);
+  }
+
   return {
     /** Adopts the servers that an earlier process left running, and ends processes that belong to no server. */
     async start(): Promise<void> {
@@ -147,18 +191,35 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
      * Brings a server to the desired state: starts it, or changes it while it runs. Returns its port once it answers;
      * the port stays the same unless another program has taken it. Idempotent.
      */
-    async ensure(serviceId: string, program: string, wanted: RedisSettings): Promise<number> {
+    ensure: (serviceId: string, program: string, wanted: RedisSettings): Promise<number> =>
+      alone.run(serviceId, () => bringUp(serviceId, program, wanted)),
+    /** Returns a snapshot of the data of a running server, as an RDB file. */
+    async snapshot(serviceId: string, signal: AbortSignal): Promise<Snapshot> {
       const record = records.get(serviceId);
-      if (record && isAlive(record)) {
-        if (await adjust(serviceId, record, wanted)) {
-          const adjusted = records.get(serviceId)!;
-          if (!isRunning(adjusted)) records.setRunning(serviceId, adjusted, true, Date.now());
-          return record.port;
-        }
-        await end(record, folderOf(serviceId));
-        records.setRunning(serviceId, record, false, Date.now());
-      }
-      return launch(serviceId, program, wanted);
+      if (!record || !isRunning(record)) throw new Error("the redis server does not run");
+      const folder = folderOf(serviceId);
+      const password = configuredPassword(readText(configPath(folder))) ?? "";
+      const { version, content } = await readSnapshot(
+        { host: "127.0.0.1", port: record.port },
+        password,
+        signal,
+      );
+      return { version, content: thenForget(folder, content) };
+    },
+    /**
+     * Replaces all data of a server by an RDB file. If the server cannot read it, it runs with its data of before, and
+     * `BackupRefusal` is thrown. After a crash, the server starts with its data of before, unless this is repeated.
+     */
+    async restore(
+      serviceId: string,
+      program: string,
+      wanted: RedisSettings,
+      content: Readable,
+    ): Promise<void> {
+      if (!records.get(serviceId)) throw new Error("the redis server was removed");
+      // As a whole first: meanwhile the server runs.
+      await receive(folderOf(serviceId), content);
+      await alone.run(serviceId, () => restore(serviceId, program, wanted));
     },
     /** Calls `listener` when a server exited by itself; for speed, `status` is the truth. */
     watch(listener: (serviceId: string) => void): void {
@@ -170,12 +231,13 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     },
     list: (): RedisStatus[] => records.list().map(([serviceId, record]) => toStatus(serviceId, record)),
     /** Ends the server and removes its data. Idempotent. */
-    async remove(serviceId: string): Promise<void> {
-      const record = records.get(serviceId);
-      records.remove(serviceId);
-      await end(record, folderOf(serviceId));
-      await rm(folderOf(serviceId), { recursive: true, force: true });
-    },
+    remove: (serviceId: string): Promise<void> =>
+      alone.run(serviceId, async () => {
+        const record = records.get(serviceId);
+        records.remove(serviceId);
+        await end(record, folderOf(serviceId));
+        await rm(folderOf(serviceId), { recursive: true, force: true });
+      }),
     /** Ends every server; the next process starts them again. */
     async stopAll(): Promise<void> {
       stopping = true;

@@ -22,20 +22,42 @@ export function ensureDatabase(adminUrl: string, serviceId: string, password: st
     );
     await admin.query(`grant "${name}" to current_user`);
     await createIfMissing(`create database "${name}" owner "${name}"`);
-    await admin.query(`revoke connect, temporary on database "${name}" from public`);
+    await closeToOthers(admin, name);
   });
 }
 
-/** Drops an addon's database and role. Idempotent. */
+/**
+ * The names of what is made beside an addon's database: two databases and a role by backups and restores, a database and a
+ * role of one name by proofs.
+ */
+export function copiesOf(serviceId: string) {
+  const name = addonName(serviceId);
+  return {
+    restored: `${name}_restored`,
+    replaced: `${name}_replaced`,
+    copier: `${name}_copier`,
+    proof: `${name}_proof`,
+  };
+}
+
+/** Only the owner of a database may connect to it. */
+export async function closeToOthers(admin: pg.Client, database: string): Promise<void> {
+  await admin.query(`revoke connect, temporary on database "${database}" from public`);
+}
+
+/** Drops an addon's databases and roles. Idempotent. */
 export function dropDatabase(adminUrl: string, serviceId: string): Promise<void> {
   const name = addonName(serviceId);
+  const { restored, replaced, copier, proof } = copiesOf(serviceId);
   return asAdmin(adminUrl, async (admin) => {
-    await admin.query(`drop database if exists "${name}" with (force)`);
-    await admin.query(`drop role if exists "${name}"`);
+    for (const database of [name, restored, replaced, proof])
+      await admin.query(`drop database if exists "${database}" with (force)`);
+    for (const role of [copier, proof, name]) await admin.query(`drop role if exists "${role}"`);
   });
 }
 
-async function asAdmin<T>(adminUrl: string, work: (admin: pg.Client) => Promise<T>): Promise<T> {
+/** Runs `work` on a connection of the server's administrator. */
+export async function asAdmin<T>(adminUrl: string, work: (admin: pg.Client) => Promise<T>): Promise<T> {
   const admin = new pg.Client({
     connectionString: adminUrl,
     connectionTimeoutMillis: 5_000,

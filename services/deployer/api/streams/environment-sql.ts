@@ -18,6 +18,8 @@ type Stage = {
   deploymentCreatedAt: Timestamp | null;
   wanted: number;
   available: number | null;
+  runs: { id: string; status: string }[];
+  backupsRevision: string | null;
 };
 
 /** A service that an environment shows. */
@@ -37,7 +39,16 @@ const STAGE = `
       'image', serving.image, 'branch', serving.branch, 'commit', serving.commit)) end as release,
     case when under.version is not null then jsonb_strip_nulls(jsonb_build_object('version', under.version,
       'status', under.status, 'buildStage', under.build_stage)) end as deployment,
-    under.created_at as "deploymentCreatedAt", ${WANTED} as wanted, s.available`;
+    under.created_at as "deploymentCreatedAt", ${WANTED} as wanted, s.available,
+    array(select jsonb_build_object('id', r.id, 'status', r.status) from runs r
+      where r.account_id = s.account_id and r.service_id = s.id and r.status in ('queued', 'running')
+      order by r.id desc) as runs,
+    case when s.addon_state is not null then md5(concat_ws(' ',
+      (select string_agg(b.id || b.status, ' ' order by b.id) from backups b
+        where b.service_id = s.id and b.deleting_at is null),
+      (select concat(r.backup_id, r.status, r.started_at) from restores r where r.service_id = s.id),
+      (select concat(max(p.night), count(*)) from proofs p where p.service_id = s.id and p.status <> 'running')
+    )) end as "backupsRevision"`;
 
 const STAGE_FROM = `
   left join deployments serving on serving.service_id = s.id and serving.version = s.serving_version

@@ -25,12 +25,14 @@ export function toSetEvent(row: ShownRow): SetEvent {
     credentialsRotatedAt,
     release,
     deployment,
+    runs,
   } = row;
   const { status, statusMessage, suspended } = serviceStatus(row);
   const value = create(ServiceStateSchema, {
-    ...{ id, name, type, status, statusMessage, suspended, pendingChanges, staged, createdAt },
+    ...{ id, name, type, status, statusMessage, suspended, pendingChanges, staged, createdAt, runs },
     url: url ?? undefined,
     credentialsRotatedAt: credentialsRotatedAt ?? undefined,
+    backupsRevision: row.backupsRevision ?? undefined,
     release: release ?? undefined,
     deployment: deployment ? { ...deployment, createdAt: row.deploymentCreatedAt ?? undefined } : undefined,
     replicas: isDeployable(type) ? replicasOf(row) : { wanted: 1, available: status === "running" ? 1 : 0 },

@@ -1,7 +1,7 @@
 import { fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,6 +12,7 @@ import { type BuilderHarness, never, requestOf } from "../../../../test/contract
 import { isRunning, releaseOf, statusOf } from "../../../../test/contracts/ports/runtime/harness.ts";
 import { type ArchiveEntry, exampleApp } from "../../../../test/support/archives.ts";
 import { startGitServer } from "../../../../test/support/servers/git-server.ts";
+import { wallsHere } from "../../../kit/testing/walls.ts";
 import { artifactFolders } from "../../runtime/local/artifact.ts";
 import { startRouter } from "../../runtime/local/routing/router.ts";
 import { createLocalRuntime } from "../../runtime/local/runtime.ts";
@@ -25,7 +26,9 @@ async function openLocal(environment: NodeJS.ProcessEnv = process.env) {
   const root = mkdtempSync(join(tmpdir(), "berth-builder-"));
   const folder = join(root, "artifacts");
   const store = createDiskStore({ folder: join(root, "store"), baseUrl: "", secrets: ["x"], log });
-  const builder = createLocalBuilder({ folder, store, environment });
+  await Promise.all([mkdir(folder), mkdir(join(root, "store"), { recursive: true })]);
+  const walls = await wallsHere?.([join(root, "store"), folder]);
+  const builder = createLocalBuilder({ folder, store, environment, walls });
   const git = await startGitServer();
   const ask: BuilderHarness["ask"] = async (result, path, env) => {
     const router = await startRouter({ port: 0, log });
@@ -234,7 +237,10 @@ func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.Handler
     await once(child, "exit");
     expect(startedOf(pid)).toBeDefined();
     writeFileSync(join(local.folder, "go-on"), "");
-    const result = await local.builder.build(request, never);
+    // Behind walls a build would not see that it may go on.
+    const { folder: all, store } = local;
+    const builder = createLocalBuilder({ folder: all, store, environment: process.env });
+    const result = await builder.build(request, never);
     expect(startedOf(pid)).toBeUndefined();
     const { app, folder } = artifactFolders(local.folder, request.buildId);
     expect(readFileSync(join(app, "runs.txt"), "utf8")).toBe("x");

@@ -13,7 +13,7 @@ type RunningBuild = {
   done: Promise<unknown>;
 };
 
-/** Builds on this machine, with the rights of this process: for development, because builds are not isolated. */
+/** Builds on this machine, as the user of this process. */
 export function createLocalBuilder(given: LocalBuilderOptions): Builder {
   const options = { ...given, folder: resolve(given.folder) };
   const running = new Map<string, RunningBuild>();

@@ -1,6 +1,7 @@
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { noWalls, type Walls } from "../../../kit/process/walls.ts";
 import {
   type ArtifactManifest,
   artifactFolders,
@@ -24,6 +25,8 @@ export type LocalBuilderOptions = {
   store: ObjectStore;
   /** The environment of which builds see a part: `process.env`. */
   environment: NodeJS.ProcessEnv;
+  /** What the commands of a build are run behind. */
+  walls?: Walls;
 };
 
 /**
@@ -31,7 +34,7 @@ export type LocalBuilderOptions = {
  * nothing of the build is left.
  */
 export async function buildFolder(
-  { folder: root, store, environment }: LocalBuilderOptions,
+  { folder: root, store, environment, walls = noWalls }: LocalBuilderOptions,
   cache: DependencyCache,
   request: BuildRequest,
   signal: AbortSignal,
@@ -53,7 +56,9 @@ export async function buildFolder(
     const plan = await planBuild(input, app, log);
     log(plan.because);
     onStage("Building image");
-    await runPlan(plan, cache, request, { cwd: app, env, folder: tmp }, signal);
+    const sight = { cwd: app, write: [folder], tmp, home: true };
+    const behind = (argv: string[]) => walls(argv, sight);
+    await runPlan(plan, cache, request, { cwd: app, env, folder: tmp, behind }, signal);
     signal.throwIfAborted();
     finishArtifact(root, buildId, plan, commit);
     log(plan.command === undefined ? "Built." : `Built. It starts with: ${plan.command}`);

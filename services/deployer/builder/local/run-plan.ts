@@ -5,30 +5,35 @@ import type { BuildRequest } from "../port.ts";
 import { type CommandContext, runCommand } from "../run-command.ts";
 import type { DependencyCache } from "./dependency-cache.ts";
 
+/** Returns the command that runs another one behind walls. */
+export type Behind = (argv: string[]) => string[];
+
 /** Runs the steps of a plan; dependencies are copied from an earlier build of the service where they are the same. */
 export async function runPlan(
   plan: BuildPlan,
   cache: DependencyCache,
   { serviceId, log }: BuildRequest,
-  given: CommandContext,
+  given: CommandContext & { behind: Behind },
   signal: AbortSignal,
 ): Promise<void> {
   const { install, compile } = partitionSteps(plan);
+  const { behind } = given;
   const context = withPath(given, plan.path);
   const cached = await cache.find(serviceId, plan, context, signal);
   if (cached && (await cached.restore(signal))) {
     log(`Reusing the dependencies of an earlier build: ${cached.unchanged} did not change.`);
-    await runSteps(plan.dependencies!.afterRestore, context, log, signal);
+    await runSteps(plan.dependencies!.afterRestore, context, behind, log, signal);
   } else {
-    await runSteps(install, context, log, signal);
+    await runSteps(install, context, behind, log, signal);
     await cached?.store(signal);
   }
-  await runSteps(compile, context, log, signal);
+  await runSteps(compile, context, behind, log, signal);
 }
 
 async function runSteps(
   steps: BuildStep[],
   context: CommandContext,
+  behind: Behind,
   log: (line: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
@@ -41,7 +46,7 @@ async function runSteps(
       outOfSpace ||= /\bENOSPC\b|no space left on device/i.test(line);
       log(line);
     };
-    const code = await runCommand(run, context, watchLine, signal);
+    const code = await runCommand(behind(run), context, watchLine, signal);
     if (code === 0) continue;
     throw outOfSpace ? diskFull() : stepFailed(step, code);
   }

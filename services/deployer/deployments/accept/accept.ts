@@ -41,6 +41,8 @@ export async function accept(
   const restored = "restores" in input ? input.restores : undefined;
   const config = restored?.config ?? service.config;
   const warnings = scalingWarnings(service.liveScale, config);
+  const { kind, id: actorId, tokenId } = by.caller;
+  const createdBy = { kind, id: actorId, ...(tokenId && { tokenId }) };
   const rollbackOf = restored?.version;
   const event = { accountId, serviceId, deploymentId: id, version, rollbackOf };
   const metadata = {
@@ -54,12 +56,13 @@ export async function accept(
     isProvisioned(tx, accountId),
     supersede(tx, serviceId),
     restored
-      ? insertRestored(tx, { id, serviceId, from: restored.deploymentId, warnings })
+      ? insertRestored(tx, { id, serviceId, from: restored.deploymentId, warnings, createdBy })
       : insertDeployment(tx, {
           id,
           serviceId,
           config,
           warnings,
+          createdBy,
           source: service.source,
           ...input,
           ...(!("artifact" in input) && { buildId: newId("bld") }),

@@ -18,9 +18,14 @@ export type Resolution = { image: string } | { missing: string } | { unknown: st
 export type ImageDigests = {
   /** Whether an image is deployed only by its digest. */
   required: boolean;
-  /** Returns undefined when there is nothing to resolve. Takes a few seconds at most. */
-  resolve: (image: string) => Promise<Resolution | undefined>;
+  /**
+   * Returns undefined when there is nothing to resolve. Takes a few seconds at most. `loginAt` returns the account's own
+   * `Authorization` for a registry.
+   */
+  resolve: (image: string, loginAt?: AccountLogin) => Promise<Resolution | undefined>;
 };
+
+type AccountLogin = (host: string) => Promise<string | undefined> | undefined;
 
 /** Whether tags of deployed images are resolved: where that is possible, always, or never. */
 export const imageDigests = choice("IMAGE_DIGESTS", ["prefer", "require", "off"] as const, "prefer");
@@ -65,19 +70,21 @@ export function createDigestResolver({ push, pull, insecure, logins, allowed, lo
   }
 
   /** Returns how to ask a registry for one image. */
-  function askerFor({ registry, repository, tag = "latest" }: ImageReference) {
+  function askerFor({ registry, repository, tag = "latest" }: ImageReference, own: string | undefined) {
     const host = registry === pullHost ? pushHost : registry;
     const isHub = host === DOCKER_HUB;
     const scheme = insecure && host === pushHost ? "http" : "https";
     const url = new URL(`${scheme}://${isHub ? HUB_API : host}/v2/${repository}/manifests/${tag}`);
-    const authorization = loginAt(host) ?? (isHub ? loginAt(HUB_LOGIN) : undefined);
-    const trusted = named.has(host) || authorization !== undefined;
+    const operators = loginAt(host) ?? (isHub ? loginAt(HUB_LOGIN) : undefined);
+    const authorization = own ?? operators;
+    // A login of an account makes no registry one that the operator named.
+    const trusted = named.has(host) || operators !== undefined;
     const asking = { accept: ACCEPT, authorization, trusted, signal: AbortSignal.timeout(ASK_MS) };
     return (method: "HEAD" | "GET") => askRegistry(method, url, `repository:${repository}:pull`, asking);
   }
 
-  async function ask(text: string, image: ImageReference): Promise<Resolution> {
-    const send = askerFor(image);
+  async function ask(text: string, image: ImageReference, own: string | undefined): Promise<Resolution> {
+    const send = askerFor(image, own);
     const { status, headers } = await send("HEAD");
     const digest = String(headers["docker-content-digest"] ?? "");
     if (status === 200 && DIGEST.test(digest)) {
@@ -96,13 +103,13 @@ export function createDigestResolver({ push, pull, insecure, logins, allowed, lo
     };
   }
 
-  return async (text: string): Promise<Resolution | undefined> => {
+  return async (text: string, ownLogin?: AccountLogin): Promise<Resolution | undefined> => {
     const image = parseImageReference(text);
     if ("problem" in image || image.digest !== undefined) return undefined;
     const { registry } = image;
     const unknown = `The registry ${registry} could not be asked for the image's digest.`;
     if (unreachable.has(registry)) return { unknown };
-    return ask(text, image).catch((err) => {
+    return ask(text, image, await ownLogin?.(registry)).catch((err) => {
       log.info({ err, registry }, "a registry could not be asked for a digest");
       unreachable.set(registry, true);
       return { unknown };

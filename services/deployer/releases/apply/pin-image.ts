@@ -1,12 +1,18 @@
 import type { Pool } from "../../../kit/postgres/db.ts";
 import { setWarnings } from "../../deployments/transitions-sql.ts";
 import type { ImageDigests } from "../../images/digests/resolve-digest.ts";
+import type { RegistryLogins } from "../../images/registries/logins.ts";
 import { imageArtifact, imageRef } from "../../terms/artifact.ts";
 import { newNotice } from "../../terms/notice.ts";
 import { RuntimeRefusal } from "../../terms/runtime-refusal.ts";
 import * as sql from "../sql.ts";
 
-export type PinDeps = { pool: Pool; imageDigests?: ImageDigests };
+export type PinDeps = {
+  pool: Pool;
+  imageDigests?: ImageDigests;
+  /** Of accounts; omitted where they have none. */
+  logins?: Pick<RegistryLogins, "authorizationFor">;
+};
 
 const GOES_ON = "Nodes pull what the tag stands for whenever a replica starts.";
 const WAITS = "Images are deployed only by their digests here, so the registry is asked again.";
@@ -17,12 +23,12 @@ const WAITS = "Images are deployed only by their digests here, so the registry i
  * Throws a RuntimeRefusal for an image that does not exist, and another error where it is worth another try.
  */
 export async function pinImage(
-  { pool, imageDigests }: PinDeps,
+  { pool, imageDigests, logins }: PinDeps,
   row: sql.ReleaseRow,
 ): Promise<sql.ReleaseRow | undefined> {
   const image = imageRef(row.artifact ?? "");
   if (imageDigests === undefined || image === undefined || row.status !== "queued") return row;
-  const found = await imageDigests.resolve(image);
+  const found = await imageDigests.resolve(image, (host) => logins?.authorizationFor(row.accountId, host));
   if (found === undefined) return row;
   if ("missing" in found) throw new RuntimeRefusal("image_not_found", found.missing);
   const { required } = imageDigests;

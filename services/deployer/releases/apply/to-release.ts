@@ -1,6 +1,7 @@
 import type { ReleaseVariables } from "../../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import type { Release } from "../../runtime/port.ts";
 import { withLauncher } from "../../shared/exec-command.ts";
+import { isPrivate } from "../../terms/stored-config.ts";
 import { type ReleaseRow, scaleOf } from "../sql.ts";
 
 /**
@@ -30,10 +31,13 @@ export function toRelease(
     version: row.version,
     revision,
     ...(row.rolls > 0 && { rolls: row.rolls }),
+    ...(row.tier && { tier: row.tier }),
     artifact: row.artifact ?? "",
     command: config.command === undefined ? undefined : commandIn(row, config.command),
     port,
     ...scaleOf(row),
+    ...(isPrivate(config) && { public: false as const }),
+    ...(config.metricsPath !== undefined && { metricsPath: config.metricsPath }),
     healthCheckPath: config.healthCheckPath,
     minReadySeconds: config.minReadySeconds ?? minReadySeconds,
     env: {

@@ -1,4 +1,4 @@
-import type { V1NetworkPolicyPeer } from "@kubernetes/client-node";
+import type { V1NetworkPolicyEgressRule, V1NetworkPolicyPeer } from "@kubernetes/client-node";
 import {
   choice,
   type Field,
@@ -90,6 +90,15 @@ export const kubernetesRuntimeFields = {
   dnsPorts: json("DNS_PORTS", [53], isPorts, "a list of ports"),
   /** Where the cluster's DNS is, as NetworkPolicies name it. */
   dnsPeers: json("DNS_PEERS", CLUSTER_DNS, isPeers, PEERS),
+  /** What the pods that copy the data of addons reach: the object store, as NetworkPolicies name it. */
+  addonCopiesTo: json(
+    "ADDON_COPIES_TO",
+    [] as V1NetworkPolicyEgressRule[],
+    isRules,
+    "a list of egress rules",
+  ),
+  /** Who may scrape apps that say where their metrics are, as NetworkPolicies name it. */
+  metricsPeers: json("METRICS_PEERS", [] as V1NetworkPolicyPeer[], isPeersOrNone, PEERS),
   /** Of a Prometheus that scrapes the ingress controller and the kubelets (docs/metrics.md#prometheus). */
   prometheusUrl: optionalUrl("PROMETHEUS_URL", ["http", "https"]),
   environmentQuota: json(
@@ -116,6 +125,14 @@ function isPeers(value: unknown): boolean {
   const isPeer = (one: unknown) =>
     isObject(one) && Object.keys(one).length > 0 && Object.keys(one).every((name) => members.includes(name));
   return Array.isArray(value) && value.length > 0 && value.every(isPeer);
+}
+
+function isRules(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => isObject(one) && Object.keys(one).length > 0);
+}
+
+function isPeersOrNone(value: unknown): boolean {
+  return isPeers(value) || (Array.isArray(value) && value.length === 0);
 }
 
 function isGatewayRefs(value: unknown): boolean {

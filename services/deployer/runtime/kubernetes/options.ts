@@ -1,4 +1,4 @@
-import type { V1NetworkPolicyPeer } from "@kubernetes/client-node";
+import type { V1NetworkPolicyEgressRule, V1NetworkPolicyPeer } from "@kubernetes/client-node";
 import type { Kube } from "../../kube/client.ts";
 import type { GatewayRef } from "../../kube/kinds.ts";
 import type { Placement } from "../../kube/pods/placement.ts";
@@ -55,8 +55,8 @@ export type AppOptions = {
   rolloutDeadlineMs: number;
   /** The share of a size that is reserved on a node; the size itself is the limit. */
   reserved: { cpu: number; memory: number; storage: number };
-  /** Any node unless given. */
-  placement?: Placement;
+  /** Where the apps of a plan may run, by the name that billing has for it; any node unless given. */
+  placementOf?: (tier: string | undefined) => Placement;
 };
 
 /** By which objects apps are reached from outside. Both may be enabled; what is not enabled is removed. */
@@ -94,10 +94,14 @@ export type NetworkOptions = {
   egressExceptCidrs: string[];
   /** Whether the network knows ranges of ports in policies; otherwise no port of the internet is closed. */
   portRanges: boolean;
+  /** Who may scrape the pods of apps that ask for it. */
+  metricsPeers: V1NetworkPolicyPeer[];
   /** TCP ports that apps may not reach outside their environment, besides that of DNS. */
   closedPorts: number[];
   /** Where DNS is asked, and where its pods answer if those are other ports. */
   dnsPorts: number[];
   /** The cluster's DNS. */
   dnsPeers: V1NetworkPolicyPeer[];
+  /** The object store, for the pods that copy the data of addons; none where there are no such pods. */
+  copiesTo?: V1NetworkPolicyEgressRule[];
 };

@@ -75,6 +75,7 @@ export async function openCluster(name: string): Promise<Cluster> {
       ingressFromCidrs: [],
       egressExceptCidrs: [run.network.pods, run.network.services, `${run.network.node}/32`],
       portRanges: true,
+      metricsPeers: [],
       closedPorts: [25, 587],
       dnsPorts: [53],
       dnsPeers: [{ ipBlock: { cidr: `${run.network.node}/32` } }],

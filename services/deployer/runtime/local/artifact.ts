@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Sight } from "../../../kit/process/walls.ts";
 
 /** What the local builder writes last into an artifact's folder: a folder without it is unfinished. */
 export type ArtifactManifest = {
@@ -10,6 +11,14 @@ export type ArtifactManifest = {
   /** The commit that was built, of a git source. */
   commit?: string;
 };
+
+/** The folders of Python that an app made with it sees besides its own, also below the home folder. */
+export type PythonFolders = Pick<Required<Sight>, "read" | "tools">;
+
+/** Returns what an artifact needs of Python: nothing, unless it was made with it. */
+export function pythonOf(manifest: ArtifactManifest | undefined, python: PythonFolders): PythonFolders {
+  return manifest?.runtime === "python" ? python : { read: [], tools: [] };
+}
 
 const SCHEME = "directory:";
 

@@ -1,8 +1,9 @@
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { delimiter, dirname, join, resolve } from "node:path";
+import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { createKeyedMutex } from "../../../kit/concurrency/keyed-mutex.ts";
+import { noWalls, type Walls } from "../../../kit/process/walls.ts";
 import { startAliveMark } from "../../shared/alive-mark.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { endProcesses, endProcessesOutside } from "../../shared/process-tree.ts";
@@ -11,7 +12,7 @@ import { RuntimeRefusal } from "../../terms/runtime-refusal.ts";
 import { chooseLabel } from "../host-label.ts";
 import type { Release, Runtime, RuntimeStatus } from "../port.ts";
 import { SLOW_START_MS } from "../status-messages.ts";
-import { directoryBuildId, readManifest } from "./artifact.ts";
+import { directoryBuildId, type PythonFolders, readManifest } from "./artifact.ts";
 import { lockFolder, unlockFolder } from "./folder-lock.ts";
 import { measureServices, unmeasuredHere } from "./measure.ts";
 import type { Router } from "./routing/router.ts";
@@ -32,6 +33,8 @@ export type LocalRuntimeOptions = {
   /** At least 16 characters; seals releases, variables included, on disk. */
   secret: string;
   router: Router;
+  /** What apps and runs are started behind; nothing isolates them from each other without. */
+  walls?: Walls;
   log: Logger;
   times?: Partial<LocalTimes>;
 };
@@ -59,7 +62,7 @@ const DEFAULT_TIMES: LocalTimes = {
   stopGraceMs: 5_000,
 };
 
-/** Runs releases as process groups of this machine. For development: nothing isolates them from each other. */
+/** Runs releases as process groups of this machine. */
 export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
   // Absolute: processes, which run in other folders, are identified by these paths.
   const options = {
@@ -76,6 +79,8 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
   const shared = {
     artifactsFolder: options.artifactsFolder,
     toolFolders: findToolFolders(),
+    python: findPython(),
+    walls: options.walls ?? noWalls,
     router: options.router,
     sealer: createSealer(options.secret),
     log: options.log,
@@ -160,6 +165,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       turns.run(serviceId, async () => {
         const service = services.get(serviceId);
         service?.setHosts(structuredClone(hosts));
+        if (service?.isPrivate()) return [];
         return service && hosts.map((host) => ({ ...host, certificate: "none" as const }));
       }),
     status: async (serviceId) => services.get(serviceId)?.status(),
@@ -224,4 +230,16 @@ function findToolFolders(): string[] {
   const npm = (process.env.PATH ?? "").split(delimiter).find((folder) => existsSync(join(folder, "npm")));
   const folders = [dirname(process.execPath), npm, "/usr/local/bin", "/usr/bin", "/bin"];
   return [...new Set(folders.filter((folder) => folder !== undefined))];
+}
+
+/**
+ * Returns where the Python is that builds find: the environment of a Python app is made of links to it, also where it is
+ * in the home folder. Of a link's own folder only that is seen, because beside `~/.local/bin` is what is not a program.
+ */
+function findPython(): PythonFolders {
+  const folders = (process.env.PATH ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
+  const found = folders.find((folder) => existsSync(join(folder, "python3")));
+  if (found === undefined) return { read: [], tools: [] };
+  const real = dirname(realpathSync(join(found, "python3")));
+  return real === found ? { read: [], tools: [real] } : { read: [found], tools: [real] };
 }

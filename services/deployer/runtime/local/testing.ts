@@ -59,8 +59,8 @@ export async function openLocal(options: Partial<LocalRuntimeOptions> = {}) {
 }
 
 /** Starts what the contract of runtimes is run against. */
-export async function openHarness(): Promise<RuntimeHarness> {
-  const harness = await openLocal();
+export async function openHarness(options: Partial<LocalRuntimeOptions> = {}): Promise<RuntimeHarness> {
+  const harness = await openLocal(options);
   const cleanup = cleanups.splice(0);
   return {
     ...harness,

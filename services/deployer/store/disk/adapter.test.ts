@@ -57,6 +57,34 @@ describe("the disk store", () => {
     return disk;
   }
 
+  test("a signed URL downloads one object as a file, until it expires, and nothing else does", async () => {
+    const { store, baseUrl } = await open();
+    await store.put("backups/one", Buffer.from("all data"), "application/octet-stream");
+    await store.put("backups/two", Buffer.from("other data"), "application/octet-stream");
+    const grant = { fileName: "db.dump", expiresInSeconds: 60 };
+    const url = await store.presignDownload("backups/one", grant);
+    const answer = await fetch(url);
+    expect([answer.status, await answer.text()]).toEqual([200, "all data"]);
+    expect(answer.headers.get("content-disposition")).toBe('attachment; filename="db.dump"');
+    expect(answer.headers.get("content-length")).toBe("8");
+    const status = async (at: string, method = "GET") => (await fetch(at, { method })).status;
+    expect(await status(url.replace("backups/one", "backups/two"))).toBe(403);
+    expect(await status(url.replace("db.dump", "x.html"))).toBe(403);
+    expect(await status(url.replace(/expires=\d+/, "expires=99999999999"))).toBe(403);
+    expect(await status(`${baseUrl}/downloads/backups/one`)).toBe(403);
+    expect(await status(`${baseUrl}/downloads/../objects`)).toBe(404);
+    expect(await status(url, "POST")).toBe(405);
+    expect(await status(await store.presignDownload("backups/one", { ...grant, expiresInSeconds: -1 }))).toBe(
+      403,
+    );
+    // Neither is good for the other.
+    expect(await status(url.replace("/downloads/", "/uploads/"), "PUT")).toBe(403);
+    const upload = await store.presignPut("backups/one", { ...terms, maxBytes: 1 });
+    expect(await status(upload.url.replace("/uploads/", "/downloads/"))).toBe(403);
+    await store.remove("backups/one");
+    expect(await status(url)).toBe(404);
+  });
+
   test("an upload that was frozen is not replaced, not even by one that had begun", async () => {
     const { store, folder } = await open();
     const { url } = await store.presignPut("key", terms);

@@ -16,7 +16,8 @@ import { Readable } from "node:stream";
 import { isAlive, startedOf } from "../../shared/process-tree.ts";
 import { checkKey, isKey } from "../key.ts";
 import { type ObjectStat, type ObjectStore, ObjectStoreError } from "../port.ts";
-import { signGrant } from "./signed-url.ts";
+import { createDownloads, DOWNLOADS } from "./download-handler.ts";
+import { signDownload, signGrant } from "./signed-url.ts";
 import { Frozen, handleUpload, TooLarge } from "./upload-handler.ts";
 import { createUploadSlots, defaultUploadLimits, type UploadLimits } from "./upload-limits.ts";
 
@@ -114,7 +115,10 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
     async get(key, wanted) {
       const file = await openObject(pathOf(key));
       if (!file) throw new ObjectStoreError("object_not_found", `There is no object ${key}.`);
-      const { digest, length } = await readHeader(file);
+      const { digest, length } = await readHeader(file).catch(async (error) => {
+        await file.close();
+        throw error;
+      });
       if (wanted === undefined || digest === wanted) return file.createReadStream({ start: length });
       await file.close();
       throw new ObjectStoreError("object_changed", `The object ${key} has changed.`);
@@ -127,6 +131,13 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
     async put(key, body, contentType) {
       const stream = body instanceof Readable ? body : Readable.from([body]);
       await write(key, stream, contentType, Number.POSITIVE_INFINITY, true);
+    },
+    async move(from, to) {
+      await rename(pathOf(from), pathOf(to)).catch((error) => {
+        if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+        throw new ObjectStoreError("object_not_found", `There is no object ${from}.`);
+      });
+      await syncFolder(objects);
     },
     async remove(key) {
       await rm(pathOf(key), { force: true });
@@ -144,9 +155,17 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
       }
       return count;
     },
-    handle: (req, res) => handleUpload(req, res, uploads),
+    async presignDownload(key, { fileName: name, expiresInSeconds }) {
+      fileName(key);
+      const expiresAt = Math.floor(Date.now() / 1000) + expiresInSeconds;
+      const query = signDownload({ key, fileName: name, expiresAt }, options.secrets[0]!);
+      return `${options.baseUrl}${DOWNLOADS}${key}?${query}`;
+    },
+    handle: (req, res) =>
+      req.url?.startsWith(DOWNLOADS) ? download(req, res) : handleUpload(req, res, uploads),
     keys: listKeys,
   };
+  const download = createDownloads({ secrets, log, isKey, stat, get: store.get });
   return store;
 }
 

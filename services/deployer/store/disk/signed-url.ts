@@ -60,3 +60,37 @@ function sign(grant: UploadGrant, secret: string): Buffer {
   const terms = JSON.stringify(owner === undefined ? all : [...all, owner]);
   return createHmac("sha256", secret).update(terms).digest();
 }
+
+/** What a signed URL of a download allows. */
+export type DownloadGrant = { key: string; fileName: string; expiresAt: number };
+
+/** Returns the query of a signed URL of a download. */
+export function signDownload(grant: DownloadGrant, secret: string): URLSearchParams {
+  return new URLSearchParams({
+    name: grant.fileName,
+    expires: String(grant.expiresAt),
+    signature: downloadSignature(grant, secret).toString("base64url"),
+  });
+}
+
+/** Returns the grant that a query proves for this key, as `verifyGrant` does. */
+export function verifyDownload(
+  key: string,
+  query: URLSearchParams,
+  secrets: readonly string[],
+): DownloadGrant | undefined {
+  const expiresAt = Number(query.get("expires") ?? "x");
+  if (!Number.isSafeInteger(expiresAt)) return undefined;
+  const grant = { key, fileName: query.get("name") ?? "", expiresAt };
+  const given = Buffer.from(query.get("signature") ?? "", "base64url");
+  const matches = secrets.map((secret) => {
+    const expected = downloadSignature(grant, secret);
+    return expected.length === given.length && timingSafeEqual(expected, given);
+  });
+  return matches.includes(true) ? grant : undefined;
+}
+
+function downloadSignature({ key, fileName, expiresAt }: DownloadGrant, secret: string): Buffer {
+  const terms = JSON.stringify(["berth download 1", key, fileName, expiresAt]);
+  return createHmac("sha256", secret).update(terms).digest();
+}

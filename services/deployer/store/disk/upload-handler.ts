@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { verifyGrant } from "./signed-url.ts";
-import { enforcePace, TooSlow, type UploadLimits, type UploadSlots } from "./upload-limits.ts";
+import { enforcePace, paceOf, TooSlow, type UploadLimits, type UploadSlots } from "./upload-limits.ts";
 
 /** The body is larger than `maxBytes`. */
 export class TooLarge extends Error {}
@@ -64,7 +64,7 @@ export async function handleUpload(
   if (slot === "all") return refuse(503, "unavailable", "Too many uploads are in progress; try again later.");
   try {
     await context
-      .write(key, enforcePace(req, context.limits), grant.contentType, grant.maxBytes)
+      .write(key, enforcePace(req, paceOf(context.limits, grant.maxBytes)), grant.contentType, grant.maxBytes)
       .finally(slot);
   } catch (error) {
     if (error instanceof TooLarge) return tooLarge();
@@ -79,7 +79,7 @@ export async function handleUpload(
 }
 
 /** Answers with the error envelope; resolves once the client has had time to read it. */
-function refuseUpload(
+export function refuseUpload(
   req: IncomingMessage,
   res: ServerResponse,
   status: number,
@@ -92,7 +92,7 @@ function refuseUpload(
     "content-type": "application/json",
     "content-length": Buffer.byteLength(body),
     "x-request-id": requestId,
-    ...(status === 405 && { allow: "PUT" }),
+    ...(status === 405 && { allow: req.url?.startsWith(ROOT) ? "PUT" : "GET" }),
     ...((status === 429 || status === 503) && { "retry-after": String(RETRY_SECONDS) }),
     ...(!req.complete && { connection: "close" }),
   });

@@ -22,6 +22,14 @@ export const defaultUploadLimits: UploadLimits = {
   totalMs: 900_000,
 };
 
+/** What `totalMs` is for: the largest archive. */
+const ARCHIVE_BYTES = 500 * 1024 ** 2;
+
+/** Returns the limits of an upload that may have so many bytes: what may be larger may take longer. */
+export function paceOf(limits: UploadLimits, maxBytes: number): UploadLimits {
+  return { ...limits, totalMs: limits.totalMs * Math.max(1, maxBytes / ARCHIVE_BYTES) };
+}
+
 /** An upload was too slow. `message` names the required speed. */
 export class TooSlow extends Error {}
 

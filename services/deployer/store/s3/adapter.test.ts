@@ -1,6 +1,12 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { objectStoreContract, send, textOf } from "../../../../test/contracts/ports/object-store/contract.ts";
 import { findS3Server, type S3Server, startS3Server } from "../../../../test/support/servers/s3-server.ts";
+import { sendParts } from "../../addons/kubernetes/backups/send-parts.ts";
 import { createS3Store, type S3StoreOptions } from "./adapter.ts";
 
 const log = { info() {}, warn() {} };
@@ -41,6 +47,42 @@ describe.skipIf(program === undefined)("S3", () => {
     expect(await textOf(store, "kept")).toBe("x");
     const fresh = "made-by-all-at-once";
     await Promise.all([1, 2, 3].map(() => openS3(server, { bucket: fresh })));
+  });
+
+  test("what others send in parts is an object once it is completed, and nothing before", async () => {
+    const { store } = await openS3(server);
+    const MiB = 1024 ** 2;
+    const file = join(await mkdtemp(join(tmpdir(), "berth-part-")), "part");
+    const content = randomBytes(12 * MiB + 1);
+    async function* pieces() {
+      for (let at = 0; at < content.length; at += 700_001) yield content.subarray(at, at + 700_001);
+    }
+    async function* few() {
+      yield Buffer.from("few");
+    }
+    const begin = async (key: string) => {
+      const { id, urls } = await store.beginParts(key, "text/plain", { most: 4, expiresInSeconds: 60 });
+      return { id, parts: urls.map((url) => ({ url, bytes: 5 * MiB })) };
+    };
+    const { id, parts } = await begin("large");
+    expect(await sendParts(pieces(), parts, file)).toBe(3);
+    expect(await store.stat("large")).toBeUndefined();
+    await expect(store.completeParts("large", id, 4)).rejects.toThrow("of 4 parts");
+    await store.completeParts("large", id, 3);
+    expect(await store.stat("large")).toMatchObject({ size: content.length, contentType: "text/plain" });
+    expect((await buffer(await store.get("large"))).equals(content)).toBe(true);
+
+    await expect(sendParts(pieces(), (await begin("more")).parts.slice(0, 2), file)).rejects.toThrow(
+      "larger",
+    );
+    const wrong = parts.map(({ url, bytes }) => ({ url: url.replace("large", "other"), bytes }));
+    // A few bytes, which the server has whole: it answers 403 early, and what is still on its way ends in a reset.
+    await expect(sendParts(few(), wrong, file)).rejects.toThrow("does not take a part: 403");
+    const left = await begin("under.1");
+    await sendParts(pieces(), left.parts, file);
+    await store.removePrefix("under.");
+    await expect(store.completeParts("under.1", left.id, 3)).rejects.toThrow();
+    await store.abortParts("under.1", left.id);
   });
 
   test("uploads go to the public address, builds read at the internal one", async () => {

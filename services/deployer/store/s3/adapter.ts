@@ -22,7 +22,17 @@ export type S3Store = ObjectStore & {
   start(): Promise<void>;
   /** Returns a URL at `endpoint` with which a build can read this one object until it expires. */
   presignGet(key: string, expiresInSeconds: number): Promise<string>;
+  /** Begins an object whose parts others send, by PUT to these URLs at `endpoint`, in order; as many as it takes. */
+  beginParts(key: string, contentType: string, terms: PartTerms): Promise<PartsUpload>;
+  /** Makes the object of the parts that were sent. Throws when there are not as many as this. */
+  completeParts(key: string, id: string, parts: number): Promise<void>;
+  /** Removes what was sent of an object that was begun. Idempotent. */
+  abortParts(key: string, id: string): Promise<void>;
 };
+
+/** At most how many parts, and how long their URLs are valid. */
+export type PartTerms = { most: number; expiresInSeconds: number };
+export type PartsUpload = { id: string; urls: string[] };
 
 const START_MS = 60_000;
 /** The most that S3 accepts in one request; a put is a single request, so that it is atomic. */
@@ -62,6 +72,12 @@ export function createS3Store(options: S3StoreOptions): S3Store {
     return names.length;
   }
 
+  /** Removes the parts of objects under a prefix that were begun and not completed. */
+  async function abortUnder(prefix: string): Promise<void> {
+    for await (const { key, uploadId } of internal.listIncompleteUploads(bucket, prefix, true))
+      await undefinedIfMissing(internal.abortMultipartUpload(bucket, key, uploadId));
+  }
+
   async function createBucket(): Promise<void> {
     if (await internal.bucketExists(bucket)) return;
     try {
@@ -89,8 +105,31 @@ export function createS3Store(options: S3StoreOptions): S3Store {
       const url = await external.presignedPutObject(bucket, nameOf(key), expiresInSeconds);
       return { url, method: "PUT", contentType };
     },
+    presignDownload: async (key, { fileName, expiresInSeconds }) =>
+      external.presignedGetObject(bucket, nameOf(key), expiresInSeconds, {
+        "response-content-disposition": `attachment; filename="${fileName}"`,
+      }),
     presignGet: async (key, expiresInSeconds) =>
       internal.presignedGetObject(bucket, nameOf(key), expiresInSeconds),
+    async beginParts(key, contentType, { most, expiresInSeconds }) {
+      const name = nameOf(key);
+      const id = await internal.initiateNewMultipartUpload(bucket, name, { "Content-Type": contentType });
+      const urlOf = (_: unknown, at: number) =>
+        internal.presignedUrl("PUT", bucket, name, expiresInSeconds, {
+          uploadId: id,
+          partNumber: String(at + 1),
+        });
+      return { id, urls: await Promise.all(Array.from({ length: most }, urlOf)) };
+    },
+    async completeParts(key, id, parts) {
+      // biome-ignore lint/complexity/useLiteralKeys: only so is it accessible; the client has no other way to list parts.
+      const sent = await internal["listParts"](bucket, nameOf(key), id);
+      if (sent.length !== parts) throw new Error(`of ${parts} parts, the object store has ${sent.length}`);
+      await internal.completeMultipartUpload(bucket, nameOf(key), id, sent);
+    },
+    async abortParts(key, id) {
+      await undefinedIfMissing(internal.abortMultipartUpload(bucket, nameOf(key), id));
+    },
     async get(key, digest) {
       const found = await undefinedIfMissing(internal.getObject(bucket, nameOf(key)));
       if (!found) throw new ObjectStoreError("object_not_found", `There is no object ${key}.`);
@@ -105,10 +144,22 @@ export function createS3Store(options: S3StoreOptions): S3Store {
       const whole = Buffer.isBuffer(body) ? body : Buffer.concat(await body.toArray());
       await internal.putObject(bucket, name, whole, whole.length, { "Content-Type": contentType });
     },
+    async move(from, to) {
+      // Without the object's data on the way. Its largest size is that of one PUT, as an upload has it too.
+      const copied = await undefinedIfMissing(
+        internal.copyObject(bucket, nameOf(to), `/${bucket}/${nameOf(from)}`),
+      );
+      if (!copied) throw new ObjectStoreError("object_not_found", `There is no object ${from}.`);
+      await undefinedIfMissing(internal.removeObject(bucket, nameOf(from)));
+    },
     async remove(key) {
       await undefinedIfMissing(internal.removeObject(bucket, nameOf(key)));
     },
     async removePrefix(prefix) {
+      // Some keys may not list them: what is left then, the bucket's own rules remove.
+      await abortUnder(prefix).catch((error) =>
+        log.warn({ bucket, code: codeOf(error) }, "parts of unfinished objects are left in the object store"),
+      );
       await removeListed(prefix);
     },
     sweep: (olderThan, prefix) => removeListed(prefix, olderThan),
@@ -160,7 +211,7 @@ async function undefinedIfMissing<T>(answer: Promise<T>): Promise<T | undefined>
   try {
     return await answer;
   } catch (error) {
-    if (["NoSuchKey", "NotFound"].includes(codeOf(error))) return undefined;
+    if (["NoSuchKey", "NoSuchUpload", "NotFound"].includes(codeOf(error))) return undefined;
     throw error;
   }
 }

@@ -2,6 +2,7 @@ import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
 import {
   DeploymentQueuedSchema,
+  RunEndedSchema,
   ServiceCreatedSchema,
   ServiceDeletedSchema,
   ServiceRenamedSchema,
@@ -14,7 +15,7 @@ import { MemberRoleChangedSchema } from "../../../../proto/gen/berth/identity/v1
 import { type Handler, on } from "../../../kit/events/handler.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";
 import { metadataOf, qualifiedNameOf, undefinedIfGone } from "../../notices/service-notice.ts";
-import { nameOf, roleText, timeKey } from "../../notices/text.ts";
+import { endText, nameOf, roleText, timeKey } from "../../notices/text.ts";
 import type { Directory } from "../../recipients/directory.ts";
 import type { WebhookMessage } from "../../webhooks/bodies.ts";
 import { publish } from "../../webhooks/publish.ts";
@@ -97,6 +98,21 @@ export function deploymentMessages({
         body: `Version ${version} of ${qualifiedNameOf(service)} is being deployed.${rollback}`,
         metadata: metadataOf(service, serviceId, version),
         dedupe: `${serviceId}:${version}`,
+      };
+    }),
+
+    message(RunEndedSchema, async (event) => {
+      const { accountId, serviceId, runId, status, trigger, exitCode } = event;
+      const service = await describe(serviceId);
+      if (!service) return undefined;
+      const code: Record<string, string> = exitCode === undefined ? {} : { exitCode: String(exitCode) };
+      return {
+        kind: "run.ended",
+        accountId,
+        title: `A run of ${service.serviceName} ${status === "succeeded" ? "succeeded" : "failed"}`,
+        body: `${trigger === "schedule" ? "A scheduled run" : "A run"} of ${qualifiedNameOf(service)} ended. ${endText(event)}`,
+        metadata: { ...metadataOf(service, serviceId), runId, status, trigger, ...code },
+        dedupe: runId,
       };
     }),
 

@@ -69,6 +69,17 @@ export function objectStoreContract(name: string, open: () => Promise<ObjectStor
     });
     afterAll(() => harness.close());
 
+    test("downloads one object from a signed URL, as a file with the name that was asked for", async () => {
+      await store.put("backups/one", Buffer.from("all data"), "application/octet-stream");
+      const url = await store.presignDownload("backups/one", { fileName: "db.dump", expiresInSeconds: 60 });
+      const answer = await fetch(url);
+      expect([answer.status, await answer.text()]).toEqual([200, "all data"]);
+      expect(answer.headers.get("content-disposition")).toBe('attachment; filename="db.dump"');
+      expect((await fetch(url.replace("db.dump", "db.html"))).status).toBe(403);
+      await store.remove("backups/one");
+      expect((await fetch(url)).status).toBe(404);
+    });
+
     test("the digest tells other bytes from those that were there, and only they are given for it", async () => {
       const digestOf = async (key: string) => (await store.stat(key))?.digest;
       await store.put("bytes", Buffer.from("one"), "text/plain");
@@ -121,6 +132,20 @@ export function objectStoreContract(name: string, open: () => Promise<ObjectStor
       await store.put("c", Buffer.from("whole"), "text/plain");
       await expect(store.put("c", broken, "text/plain")).rejects.toThrow("the source broke");
       expect(await textOf(store, "c")).toBe("whole");
+    });
+
+    test("a moved object is at its new key only, as it was, and its upload URL no longer leads to it", async () => {
+      const { url } = await store.presignPut("moves/from", terms);
+      await send(url, { body: "first" });
+      await store.move("moves/from", "moves/to");
+      expect(await store.stat("moves/from")).toBeUndefined();
+      expect(await textOf(store, "moves/to")).toBe("first");
+      expect(await store.stat("moves/to")).toMatchObject({ size: 5, contentType: "application/gzip" });
+      await send(url, { body: "second" });
+      expect(await textOf(store, "moves/to")).toBe("first");
+      await store.removePrefix("moves/");
+      const missing = store.move("moves/from", "moves/to").catch((error) => error);
+      expect(await missing).toMatchObject({ code: "object_not_found" });
     });
 
     test("removing a prefix removes what begins with it and nothing else", async () => {

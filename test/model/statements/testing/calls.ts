@@ -18,6 +18,7 @@ import { entitlementsOf } from "../../entitlements.ts";
 
 export const START = 1_800_000_000_000;
 export const SCOPE = { accountId: "acc", projectId: "prj", environmentId: "env" };
+const BY = { kind: "user", id: "usr_1", tokenId: "tok_1" };
 export const CONFIG = { port: 8080, replicas: 1, size: "nano" as const, env: {}, autoApply: true };
 
 /** The arguments of a call: the same on both sides. */
@@ -38,7 +39,7 @@ const accept: Call = async (db, { service: serviceId, id, choices, ids }) => {
   const built = choices.chance(0.5);
   const image = `image-${choices.below(2)}`;
   const run = built ? { buildId: `bld_${id}`, archiveRef: "arc" } : { image, artifact: `image:${image}` };
-  const given = { id, serviceId, config: CONFIG, source: {}, warnings: [], ...run };
+  const given = { id, serviceId, config: CONFIG, source: {}, warnings: [], createdBy: BY, ...run };
   const made = await deployments.insertDeployment(db, given).catch(() => undefined);
   if (made === undefined) return undefined;
   ids.push(id);
@@ -51,7 +52,8 @@ const restore: Call = async (db, { service, id, version, ids }) => {
   const from = (await find(version)) ?? (await find(1));
   if (!from) return from;
   await deployments.supersede(db, service);
-  await retention.insertRestored(db, { id, serviceId: service, from: from.deploymentId, warnings: [] });
+  const own = { id, serviceId: service, from: from.deploymentId, warnings: [], createdBy: BY };
+  await retention.insertRestored(db, own);
   ids.push(id);
   return from;
 };

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/identity/v1/internal.proto.
  */
 export const file_berth_identity_v1_internal: GenFile = /*@__PURE__*/
-  fileDesc("CiBiZXJ0aC9pZGVudGl0eS92MS9pbnRlcm5hbC5wcm90bxIRYmVydGguaWRlbnRpdHkudjEiJQoUTG9va3VwTWFjaGluZVJlcXVlc3QSDQoFdG9rZW4YASABKAkiNQoVUmVnaXN0ZXJDbGllbnRSZXF1ZXN0EhAKCG1ldGFkYXRhGAEgASgMEgoKAmlwGAIgASgJImsKFlJlZ2lzdGVyQ2xpZW50UmVzcG9uc2USEAoGY2xpZW50GAEgASgJSAASNQoFZXJyb3IYAiABKAsyJC5iZXJ0aC5pZGVudGl0eS52MS5SZWdpc3RyYXRpb25FcnJvckgAQggKBnJlc3VsdCI9ChFSZWdpc3RyYXRpb25FcnJvchINCgVlcnJvchgBIAEoCRIZChFlcnJvcl9kZXNjcmlwdGlvbhgCIAEoCSIpChNMb29rdXBDYWxsZXJSZXF1ZXN0EhIKCnRva2VuX2hhc2gYASABKAwigwIKDENhbGxlclJlY29yZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEjIKC21lbWJlcnNoaXBzGAMgAygLMh0uYmVydGguaWRlbnRpdHkudjEuTWVtYmVyc2hpcBIVCghyb2xlX2NhcBgEIAEoCUgAiAEBEhcKCmFjY291bnRfaWQYBSABKAlIAYgBARIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRraW5kGAcgASgJEhIKCnRvb2xzX29ubHkYCCABKAhCCwoJX3JvbGVfY2FwQg0KC19hY2NvdW50X2lkIi4KCk1lbWJlcnNoaXASEgoKYWNjb3VudF9pZBgBIAEoCRIMCgRyb2xlGAIgASgJIlEKFUxpc3RSZWNpcGllbnRzUmVxdWVzdBIXCgphY2NvdW50X2lkGAEgASgJSACIAQESEAoIdXNlcl9pZHMYAiADKAlCDQoLX2FjY291bnRfaWQiUQoKUmVjaXBpZW50cxIWCg5hY2NvdW50X2hhbmRsZRgBIAEoCRIrCgV1c2VycxgCIAMoCzIcLmJlcnRoLmlkZW50aXR5LnYxLlJlY2lwaWVudCJnCglSZWNpcGllbnQSDwoHdXNlcl9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIUCgxkaXNwbGF5X25hbWUYAyABKAkSDAoEcm9sZRgEIAEoCRIWCg5lbWFpbF92ZXJpZmllZBgFIAEoCDLNAwoPSW50ZXJuYWxTZXJ2aWNlEl8KDExvb2t1cENhbGxlchImLmJlcnRoLmlkZW50aXR5LnYxLkxvb2t1cENhbGxlclJlcXVlc3QaHy5iZXJ0aC5pZGVudGl0eS52MS5DYWxsZXJSZWNvcmQiBqK7GAIIBhJhCg1Mb29rdXBNYWNoaW5lEicuYmVydGguaWRlbnRpdHkudjEuTG9va3VwTWFjaGluZVJlcXVlc3QaHy5iZXJ0aC5pZGVudGl0eS52MS5DYWxsZXJSZWNvcmQiBqK7GAIIBhJhCg5MaXN0UmVjaXBpZW50cxIoLmJlcnRoLmlkZW50aXR5LnYxLkxpc3RSZWNpcGllbnRzUmVxdWVzdBodLmJlcnRoLmlkZW50aXR5LnYxLlJlY2lwaWVudHMiBqK7GAIIBhJtCg5SZWdpc3RlckNsaWVudBIoLmJlcnRoLmlkZW50aXR5LnYxLlJlZ2lzdGVyQ2xpZW50UmVxdWVzdBopLmJlcnRoLmlkZW50aXR5LnYxLlJlZ2lzdGVyQ2xpZW50UmVzcG9uc2UiBqK7GAIIBhokwrwYIGJlcnRoLmlkZW50aXR5LnYxLlNlc3Npb25TZXJ2aWNlYgZwcm90bzM", [file_berth_options_v1_options, file_google_protobuf_timestamp]);
+  fileDesc("CiBiZXJ0aC9pZGVudGl0eS92MS9pbnRlcm5hbC5wcm90bxIRYmVydGguaWRlbnRpdHkudjEiJQoUTG9va3VwTWFjaGluZVJlcXVlc3QSDQoFdG9rZW4YASABKAkiNQoVUmVnaXN0ZXJDbGllbnRSZXF1ZXN0EhAKCG1ldGFkYXRhGAEgASgMEgoKAmlwGAIgASgJImsKFlJlZ2lzdGVyQ2xpZW50UmVzcG9uc2USEAoGY2xpZW50GAEgASgJSAASNQoFZXJyb3IYAiABKAsyJC5iZXJ0aC5pZGVudGl0eS52MS5SZWdpc3RyYXRpb25FcnJvckgAQggKBnJlc3VsdCI9ChFSZWdpc3RyYXRpb25FcnJvchINCgVlcnJvchgBIAEoCRIZChFlcnJvcl9kZXNjcmlwdGlvbhgCIAEoCSIpChNMb29rdXBDYWxsZXJSZXF1ZXN0EhIKCnRva2VuX2hhc2gYASABKAwigwIKDENhbGxlclJlY29yZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEjIKC21lbWJlcnNoaXBzGAMgAygLMh0uYmVydGguaWRlbnRpdHkudjEuTWVtYmVyc2hpcBIVCghyb2xlX2NhcBgEIAEoCUgAiAEBEhcKCmFjY291bnRfaWQYBSABKAlIAYgBARIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRraW5kGAcgASgJEhIKCnRvb2xzX29ubHkYCCABKAhCCwoJX3JvbGVfY2FwQg0KC19hY2NvdW50X2lkIi4KCk1lbWJlcnNoaXASEgoKYWNjb3VudF9pZBgBIAEoCRIMCgRyb2xlGAIgASgJIlEKFUxpc3RSZWNpcGllbnRzUmVxdWVzdBIXCgphY2NvdW50X2lkGAEgASgJSACIAQESEAoIdXNlcl9pZHMYAiADKAlCDQoLX2FjY291bnRfaWQiUQoKUmVjaXBpZW50cxIWCg5hY2NvdW50X2hhbmRsZRgBIAEoCRIrCgV1c2VycxgCIAMoCzIcLmJlcnRoLmlkZW50aXR5LnYxLlJlY2lwaWVudCIWChRMaXN0T3BlcmF0b3JzUmVxdWVzdCJMCglPcGVyYXRvcnMSEgoKYWNjb3VudF9pZBgBIAEoCRIrCgV1c2VycxgCIAMoCzIcLmJlcnRoLmlkZW50aXR5LnYxLlJlY2lwaWVudCJnCglSZWNpcGllbnQSDwoHdXNlcl9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIUCgxkaXNwbGF5X25hbWUYAyABKAkSDAoEcm9sZRgEIAEoCRIWCg5lbWFpbF92ZXJpZmllZBgFIAEoCDKtBAoPSW50ZXJuYWxTZXJ2aWNlEl8KDExvb2t1cENhbGxlchImLmJlcnRoLmlkZW50aXR5LnYxLkxvb2t1cENhbGxlclJlcXVlc3QaHy5iZXJ0aC5pZGVudGl0eS52MS5DYWxsZXJSZWNvcmQiBqK7GAIIBhJhCg1Mb29rdXBNYWNoaW5lEicuYmVydGguaWRlbnRpdHkudjEuTG9va3VwTWFjaGluZVJlcXVlc3QaHy5iZXJ0aC5pZGVudGl0eS52MS5DYWxsZXJSZWNvcmQiBqK7GAIIBhJhCg5MaXN0UmVjaXBpZW50cxIoLmJlcnRoLmlkZW50aXR5LnYxLkxpc3RSZWNpcGllbnRzUmVxdWVzdBodLmJlcnRoLmlkZW50aXR5LnYxLlJlY2lwaWVudHMiBqK7GAIIBhJeCg1MaXN0T3BlcmF0b3JzEicuYmVydGguaWRlbnRpdHkudjEuTGlzdE9wZXJhdG9yc1JlcXVlc3QaHC5iZXJ0aC5pZGVudGl0eS52MS5PcGVyYXRvcnMiBqK7GAIIBhJtCg5SZWdpc3RlckNsaWVudBIoLmJlcnRoLmlkZW50aXR5LnYxLlJlZ2lzdGVyQ2xpZW50UmVxdWVzdBopLmJlcnRoLmlkZW50aXR5LnYxLlJlZ2lzdGVyQ2xpZW50UmVzcG9uc2UiBqK7GAIIBhokwrwYIGJlcnRoLmlkZW50aXR5LnYxLlNlc3Npb25TZXJ2aWNlYgZwcm90bzM", [file_berth_options_v1_options, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message berth.identity.v1.LookupMachineRequest
@@ -265,6 +265,43 @@ export const RecipientsSchema: GenMessage<Recipients> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_internal, 8);
 
 /**
+ * @generated from message berth.identity.v1.ListOperatorsRequest
+ */
+export type ListOperatorsRequest = Message<"berth.identity.v1.ListOperatorsRequest"> & {
+};
+
+/**
+ * Describes the message berth.identity.v1.ListOperatorsRequest.
+ * Use `create(ListOperatorsRequestSchema)` to create a new message.
+ */
+export const ListOperatorsRequestSchema: GenMessage<ListOperatorsRequest> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_internal, 9);
+
+/**
+ * @generated from message berth.identity.v1.Operators
+ */
+export type Operators = Message<"berth.identity.v1.Operators"> & {
+  /**
+   * The first account. Empty in an installation without one.
+   *
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: repeated berth.identity.v1.Recipient users = 2;
+   */
+  users: Recipient[];
+};
+
+/**
+ * Describes the message berth.identity.v1.Operators.
+ * Use `create(OperatorsSchema)` to create a new message.
+ */
+export const OperatorsSchema: GenMessage<Operators> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_internal, 10);
+
+/**
  * @generated from message berth.identity.v1.Recipient
  */
 export type Recipient = Message<"berth.identity.v1.Recipient"> & {
@@ -303,7 +340,7 @@ export type Recipient = Message<"berth.identity.v1.Recipient"> & {
  * Use `create(RecipientSchema)` to create a new message.
  */
 export const RecipientSchema: GenMessage<Recipient> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_internal, 9);
+  messageDesc(file_berth_identity_v1_internal, 11);
 
 /**
  * RPCs that gateways and the notifications service call.
@@ -343,6 +380,16 @@ export const InternalService: GenService<{
     methodKind: "unary";
     input: typeof ListRecipientsRequestSchema;
     output: typeof RecipientsSchema;
+  },
+  /**
+   * Returns the operators of the installation: the owners of its first account, without those who are disabled.
+   *
+   * @generated from rpc berth.identity.v1.InternalService.ListOperators
+   */
+  listOperators: {
+    methodKind: "unary";
+    input: typeof ListOperatorsRequestSchema;
+    output: typeof OperatorsSchema;
   },
   /**
    * Registers an OAuth client according to RFC 7591 (docs/oauth.md#registration).

@@ -6,3 +6,5 @@ export const PASSWORD = annotation("password-mark");
 export const SIZE = annotation("size");
 /** The image that Berth moved a server to last: one that has another since, by hand, is not moved to it again. */
 export const MOVED = annotation("moved-to");
+/** Which backup a pod was started to restore last. */
+export const RESTORED = annotation("restored");

@@ -12,7 +12,7 @@ import { label, labelsOf, nameOf, namespaceOf } from "../../../kube/names.ts";
 import type { Placement } from "../../../kube/pods/placement.ts";
 import { resourcesOf } from "../../../kube/pods/resources.ts";
 import type { Addon } from "../../port.ts";
-import { GENERATION, MOVED, PASSWORD, SIZE } from "./annotations.ts";
+import { GENERATION, MOVED, PASSWORD, RESTORED, SIZE } from "./annotations.ts";
 import { DATA, FILES, passwordMark, programs } from "./server-scripts.ts";
 
 /**
@@ -26,6 +26,8 @@ export type FixedSettings = {
   storage: string;
   storageClass?: string;
   anyDisk?: boolean;
+  /** The mark of the last restore, for the pods of its server. */
+  restored?: string;
 };
 
 export type ManifestOptions = {
@@ -108,7 +110,11 @@ export function addonObjects(
         template: {
           metadata: {
             labels,
-            annotations: { [PASSWORD]: passwordMark(password), [SIZE]: addon.size },
+            annotations: {
+              [PASSWORD]: passwordMark(password),
+              [SIZE]: addon.size,
+              ...(fixed.restored !== undefined && { [RESTORED]: fixed.restored }),
+            },
           },
           spec: podSpec(addon, fixed, secretName(serviceId, password), options),
         },
@@ -143,12 +149,12 @@ export function secretName(serviceId: string, password: string): string {
 }
 
 /** Returns the file in which the servers look up the name of their user. */
-const passwdOf = ({ user }: ManifestOptions): Record<string, string> =>
+export const passwdOf = ({ user }: Pick<ManifestOptions, "user">): Record<string, string> =>
   user === "any" ? {} : { passwd: `postgres:x:${user}:${user}::/:/bin/sh\n` };
 
 function podSpec(
   addon: Addon,
-  { image, anyDisk = false }: FixedSettings,
+  { image, anyDisk = false, restored }: FixedSettings,
   secretName: string,
   { pullSecret, placement, user }: ManifestOptions,
 ): V1PodSpec {
@@ -164,7 +170,7 @@ function podSpec(
       fsGroupChangePolicy: "OnRootMismatch",
       seccompProfile: { type: "RuntimeDefault" },
     },
-    containers: [container(addon, image, { passwd: user !== "any", anyDisk })],
+    containers: [container(addon, image, { passwd: user !== "any", anyDisk, restored })],
     volumes: [
       { name: "files", secret: { secretName, defaultMode: 0o440 } },
       { name: "tmp", emptyDir: { sizeLimit: "64Mi" } },
@@ -176,7 +182,7 @@ function podSpec(
 function container(
   { serviceId, type, size }: Addon,
   image: string,
-  { passwd, anyDisk }: { passwd: boolean; anyDisk: boolean },
+  { passwd, anyDisk, restored }: { passwd: boolean; anyDisk: boolean; restored?: string },
 ): V1Container {
   const { port, start, probe, stop } = programs[type];
   const probing = { exec: { command: ["/bin/sh", "-c", probe] }, timeoutSeconds: 5 };
@@ -184,6 +190,7 @@ function container(
     name: type,
     image,
     command: ["/bin/sh", "-c", start(serviceId, sizes[size].memory)],
+    ...(restored !== undefined && { env: [{ name: "RESTORE", value: restored }] }),
     ports: [{ name: type, containerPort: port, protocol: "TCP" }],
     resources: resourcesOf(size, anyDisk ? RESERVED : { ...RESERVED, storage: RESERVED_DISK }),
     securityContext: {

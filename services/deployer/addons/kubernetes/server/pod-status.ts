@@ -54,7 +54,7 @@ export function addonStatus(
 }
 
 /** Returns whether a pod serves, and since when (ms). */
-function readiness(pod: V1Pod | undefined): { ready: boolean; at?: number } {
+export function readiness(pod: V1Pod | undefined): { ready: boolean; at?: number } {
   const condition = pod?.status?.conditions?.find(({ type }) => type === "Ready");
   const ready = condition?.status === "True" && !pod?.metadata?.deletionTimestamp;
   return { ready, at: timeOf(condition?.lastTransitionTime) };
@@ -65,7 +65,8 @@ function timeOf(time: Date | string | undefined): number | undefined {
   return time === undefined ? undefined : new Date(time).getTime();
 }
 
-function findProblem(pod: V1Pod | undefined, now: number): Problem {
+/** Returns what keeps the server of a pod from serving; pure. */
+export function findProblem(pod: V1Pod | undefined, now: number): Problem {
   const waiting = (message: string) => ({ message, broken: false });
   const broken = (message: string) => ({ message, broken: true });
   if (!pod) return waiting("The server has not been created yet.");

@@ -21,7 +21,7 @@ export const FILES = "/etc/berth";
 export const DATA = "/data";
 
 // Debian keeps the programs out of the PATH.
-const POSTGRES_PATH = `for dir in /usr/lib/postgresql/*/bin; do PATH="$dir:$PATH"; done`;
+export const POSTGRES_PATH = `for dir in /usr/lib/postgresql/*/bin; do PATH="$dir:$PATH"; done`;
 
 /**
  * Role and database are created with the data folder, which appears whole or not at all. The password is set before the
@@ -64,19 +64,48 @@ exec postgres -D "$data" -c listen_addresses='*' -c port=5432 -c hba_file=/tmp/p
   files: (_serviceId, password) => ({ verifier: scramVerifier(password, saltOf(password)) }),
 };
 
+/** Where a backup is put that the pod with this mark is to start from. */
+export const restoreFile = (mark: string) => `${DATA}/restore-${mark}.rdb`;
+/** Ends the mark of a pod that is to start from the data before a restore. */
+export const UNDO = "-undo";
+
+/**
+ * Puts a backup in the place of the data, which stays beside it until the server serves. Can be interrupted anywhere: a
+ * folder is whole when it has its name. A restore that never served is undone before the next.
+ */
+export const putRestored = (data = DATA) => `cd ${data}
+put_back() { if [ -d redis.before ]; then rm -rf redis; mv redis.before redis; fi; }
+case "\${RESTORE:-}" in
+  '') ;;
+  *${UNDO}) put_back ;;
+  *)
+    if [ -f "restore-$RESTORE.rdb" ]; then
+      put_back
+      rm -rf redis.new
+      mkdir redis.new
+      mv "restore-$RESTORE.rdb" redis.new/appendonly.aof
+    fi
+    if [ -f redis.new/appendonly.aof ]; then
+      if [ -d redis ]; then mv redis redis.before; fi
+      mv redis.new redis
+    fi ;;
+esac
+rm -f restore-*.rdb received.rdb
+`;
+
 /** A quarter of the memory is for what redis needs besides the data: buffers, and copied pages during a rewrite. */
 const redis: Program = {
   port: 6379,
   start: (_serviceId, memory) => `set -eu
 umask 077
-mkdir -p ${DATA}/redis
+${putRestored()}mkdir -p ${DATA}/redis
 server=$(command -v redis-server || command -v valkey-server)
 exec "$server" --port 6379 --protected-mode no --dir ${DATA}/redis --aclfile ${FILES}/users.acl \\
   --appendonly yes --save '' --maxmemory ${Math.floor((memory * 3) / 4)}mb --maxmemory-policy noeviction
 `,
   // Its own user, which may do nothing else, so that no probe needs the password.
   probe: `cli=$(command -v redis-cli || command -v valkey-cli)
-REDISCLI_AUTH=probe VALKEYCLI_AUTH=probe "$cli" --user probe ping | grep -q PONG`,
+REDISCLI_AUTH=probe VALKEYCLI_AUTH=probe "$cli" --user probe ping | grep -q PONG && rm -rf ${DATA}/redis.before`,
   files: (_serviceId, password) => {
     const hash = createHash("sha256").update(password).digest("hex");
     return { "users.acl": `user default on #${hash} ~* &* +@all\nuser probe on nopass -@all +ping\n` };

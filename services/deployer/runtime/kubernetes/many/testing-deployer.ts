@@ -27,6 +27,7 @@ export function startManyDeployer(config: LocalConfig, log: Logger, options: Kub
       patchImages: { postgres: [], redis: [] },
       storage: { size: "1Gi" },
       user: 999,
+      postgres: { engine: "statefulset" as const, operatorNamespace: "cnpg-system", egress: [] },
     };
     const begin = () => createClusterView({ ...options, plansOf }, addons);
     const { runtime, addonServers } = begin();

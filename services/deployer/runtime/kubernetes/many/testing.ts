@@ -27,6 +27,7 @@ export function manyOptions(
       ingressFromCidrs: [],
       egressExceptCidrs: [],
       portRanges: true,
+      metricsPeers: [],
       closedPorts: [],
       dnsPorts: [53],
       dnsPeers: [{ podSelector: { matchLabels: { "k8s-app": "kube-dns" } } }],

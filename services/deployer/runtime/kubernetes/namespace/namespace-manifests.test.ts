@@ -5,17 +5,20 @@ import { environmentManifests } from "./namespace-manifests.ts";
 
 const environment = { accountId: "acc_1", projectId: "prj_1", environmentId: "env_1" };
 
+const NETWORK = {
+  ingressNamespaceLabels: [{ name: "ingress" }],
+  ingressFromCidrs: [],
+  egressExceptCidrs: ["10.0.0.0/8"],
+  portRanges: false,
+  closedPorts: [],
+  metricsPeers: [],
+  dnsPorts: [53],
+  dnsPeers: [],
+};
+
 /** Returns whether an app may connect to a port of the internet. */
 function isOpen(closedPorts: number[], protocol: string, port: number): boolean {
-  const network = {
-    ingressNamespaceLabels: [],
-    ingressFromCidrs: [],
-    egressExceptCidrs: ["10.0.0.0/8"],
-    portRanges: closedPorts.length > 0,
-    closedPorts,
-    dnsPorts: [53],
-    dnsPeers: [],
-  };
+  const network = { ...NETWORK, portRanges: closedPorts.length > 0, closedPorts };
   const options = { namespacePrefix: "berth", claimsNamespace: "builds", network, quota: {} };
   const rules = environmentManifests(environment, options)
     .filter(({ kind }) => kind === NetworkPolicy)
@@ -41,4 +44,61 @@ test.each([
   const probed = [1, 2, 24, 25, 26, 27, 52, 53, 54, 443, 464, 465, 466, 586, 587, 588, 65_534, 65_535];
   expect(probed.filter((port) => !isOpen(closed, "TCP", port))).toEqual(shut);
   expect(probed.filter((port) => !isOpen(closed, "UDP", port))).toEqual(dns);
+});
+
+test("whoever scrapes reaches the pods that ask for it, and nobody does unless the operator says who", () => {
+  const policiesFor = (metricsPeers: object[]) => {
+    const options = { namespacePrefix: "berth", claimsNamespace: "builds", quota: {} };
+    return environmentManifests(environment, { ...options, network: { ...NETWORK, metricsPeers } })
+      .filter(({ object }) => object.metadata?.name === "metrics")
+      .map(({ object }) => (object as V1NetworkPolicy).spec);
+  };
+  const peers = [{ namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "monitoring" } } }];
+  expect(policiesFor([])).toEqual([]);
+  expect(policiesFor(peers)).toEqual([
+    {
+      podSelector: { matchLabels: { "berth.dev/kind": "app", "berth.dev/metrics": "scraped" } },
+      policyTypes: ["Ingress"],
+      ingress: [{ _from: peers }],
+    },
+  ]);
+});
+
+test("the ingress controller reaches no pods of private services", () => {
+  const options = { namespacePrefix: "berth", claimsNamespace: "builds", network: NETWORK, quota: {} };
+  const [policy, ...others] = environmentManifests(environment, options)
+    .map(({ object }) => (object as V1NetworkPolicy).spec)
+    .filter((spec) => spec?.ingress?.some(({ _from }) => _from?.some((peer) => peer.namespaceSelector)));
+  expect(others).toEqual([]);
+  expect(policy?.podSelector?.matchExpressions).toEqual([
+    { key: "berth.dev/access", operator: "NotIn", values: ["private"] },
+  ]);
+});
+
+test("the ingress controller reaches what answers a certificate authority, where domains get certificates", () => {
+  const reachedBy = (issuer?: string) =>
+    environmentManifests(environment, {
+      ...{ namespacePrefix: "berth", claimsNamespace: "builds", network: NETWORK, quota: {} },
+      hosts: { issuer, redirectAnnotations: {} },
+    })
+      .map(({ object }) => (object as V1NetworkPolicy).spec)
+      .filter((spec) => spec?.ingress?.some(({ _from }) => _from?.some((peer) => peer.namespaceSelector)))
+      .map((spec) => Object.keys(spec?.podSelector?.matchLabels ?? {}));
+  expect(reachedBy()).toEqual([["berth.dev/kind"]]);
+  expect(reachedBy("letsencrypt")).toEqual([["berth.dev/kind"], ["acme.cert-manager.io/http01-solver"]]);
+});
+
+test("only pods that copy addons reach the object store, by the cluster's DNS", () => {
+  const rule = { ports: [{ port: 7070, protocol: "TCP" }], to: [{ podSelector: {} }] };
+  const reaching = (copiesTo?: (typeof rule)[]) =>
+    environmentManifests(environment, {
+      ...{ namespacePrefix: "berth", claimsNamespace: "builds", quota: {} },
+      network: { ...NETWORK, copiesTo },
+    })
+      .map(({ object }) => (object as V1NetworkPolicy).spec)
+      .filter((spec) => JSON.stringify(spec?.egress ?? []).includes("7070"));
+  expect(reaching()).toEqual([]);
+  expect(reaching([rule])).toMatchObject([
+    { podSelector: { matchLabels: { "berth.dev/kind": "copy" } }, egress: [{ to: NETWORK.dnsPeers }, rule] },
+  ]);
 });

@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import type {
   KubernetesObject,
+  V1LabelSelector,
   V1LimitRange,
   V1Namespace,
   V1NetworkPolicy,
@@ -11,11 +12,13 @@ import type {
   V1RoleBinding,
   V1Secret,
 } from "@kubernetes/client-node";
+import { addLogins } from "../../../images/registries/logins.ts";
 import type { Kind, Sent } from "../../../kube/client.ts";
 import { LimitRange, NetworkPolicy, ResourceQuota, Secret } from "../../../kube/kinds.ts";
 import { annotation, INSTALLATION, label, labelsOf, namespaceOf } from "../../../kube/names.ts";
 import { bytesOf } from "../../../kube/pods/resources.ts";
 import { DEFAULT_STORAGE, type EnvironmentPlan } from "../../../terms/environment-plan.ts";
+import { PRIVATE, SCRAPED } from "../app-pods.ts";
 import type { AppOptions, KubernetesRuntimeOptions, NetworkOptions } from "../options.ts";
 import { PULL_SECRET } from "../release/manifests.ts";
 
@@ -33,6 +36,7 @@ type Options = Pick<
   | "environmentRole"
   | "serviceAccount"
   | "network"
+  | "hosts"
   | "registryAuth"
   | "quota"
 >;
@@ -42,6 +46,10 @@ const MARK = annotation("applied");
 
 const NAME = "berth";
 const APPS = { [label("kind")]: "app" };
+/** Pods that copy the data of addons. */
+const COPIES = { [label("kind")]: "copy" };
+/** Pods of cert-manager, which answer a certificate authority for a moment, at a domain's host (HTTP-01). */
+const SOLVERS = { "acme.cert-manager.io/http01-solver": "true" };
 
 /** How long a roll-out takes at least, unless its user wants it shorter: how many others a grace period spans. */
 const ROLLOUT_SECONDS = 10;
@@ -51,11 +59,10 @@ const ROLLOUT_SECONDS = 10;
  * pods of other versions, which start or end beside those that serve. A limit that the installation names itself holds
  * instead, and for pods and local disk the smaller one.
  */
-export function withPlan<T extends Pick<KubernetesRuntimeOptions, "quota" | "network" | "apps">>(
-  options: T,
-  plan: EnvironmentPlan | undefined,
-): T {
-  const { most, volumes, openPorts = [] } = plan ?? {};
+export function withPlan<
+  T extends Pick<KubernetesRuntimeOptions, "quota" | "network" | "apps" | "registryAuth">,
+>(options: T, plan: EnvironmentPlan | undefined): T {
+  const { most, volumes, openPorts = [], logins = [] } = plan ?? {};
   const room = roomFor(options.apps);
   const { pods = Infinity, [STORAGE]: storage } = options.quota;
   const network = {
@@ -74,7 +81,9 @@ export function withPlan<T extends Pick<KubernetesRuntimeOptions, "quota" | "net
       [STORAGE]: smaller(storage, `${most.storage * room}Mi`),
     }),
   };
-  return { ...options, network, quota };
+  const { registryAuth } = options;
+  const pulls = registryAuth && ((accountId: string) => addLogins(registryAuth(accountId), logins));
+  return { ...options, network, quota, ...(pulls && { registryAuth: pulls }) };
 }
 
 function smaller(one: string | undefined, other: string): string {
@@ -132,7 +141,7 @@ export function environmentManifests(environment: Environment, options: Options)
       ],
     },
   };
-  const policies = policiesOf(options.network).map(({ name, spec }) => ({
+  const policies = policiesOf(options.network, Boolean(options.hosts?.issuer)).map(({ name, spec }) => ({
     kind: NetworkPolicy,
     object: { metadata: metadata(name), spec },
   }));
@@ -185,7 +194,7 @@ function metadataFor(name: string, environment: Environment, { namespacePrefix }
 type Policy = { name: string; spec: NonNullable<V1NetworkPolicy["spec"]> };
 
 /** Returns policies that admit only these: the environment itself, DNS, the internet, the ingress controller. */
-function policiesOf(network: NetworkOptions): Policy[] {
+function policiesOf(network: NetworkOptions, hasIssuer: boolean): Policy[] {
   const neighbours: V1NetworkPolicyPeer[] = [{ podSelector: {} }];
   const { ingressNamespaceLabels, ingressFromCidrs } = network;
   const controllers: V1NetworkPolicyPeer[] = ingressFromCidrs.map((cidr) => ({ ipBlock: { cidr } }));
@@ -216,11 +225,36 @@ function policiesOf(network: NetworkOptions): Policy[] {
       },
     },
   ];
-  if (controllers.length > 0)
+  if (network.copiesTo?.length)
     policies.push({
-      name: "in",
+      name: "copies",
       spec: {
-        podSelector: { matchLabels: APPS },
+        podSelector: { matchLabels: COPIES },
+        policyTypes: ["Egress"],
+        egress: [{ ports: dnsPorts(network.dnsPorts), to: network.dnsPeers }, ...network.copiesTo],
+      },
+    });
+  if (network.metricsPeers.length > 0)
+    policies.push({
+      name: "metrics",
+      spec: {
+        podSelector: { matchLabels: { ...APPS, ...SCRAPED } },
+        policyTypes: ["Ingress"],
+        ingress: [{ _from: network.metricsPeers }],
+      },
+    });
+  const reached: Record<string, V1LabelSelector> = {
+    in: {
+      matchLabels: APPS,
+      matchExpressions: [{ key: PRIVATE.key, operator: "NotIn", values: [PRIVATE.value] }],
+    },
+    ...(hasIssuer && { solvers: { matchLabels: SOLVERS } }),
+  };
+  for (const [name, podSelector] of Object.entries(controllers.length > 0 ? reached : {}))
+    policies.push({
+      name,
+      spec: {
+        podSelector,
         policyTypes: ["Ingress"],
         ingress: [{ _from: controllers }],
       },
@@ -228,7 +262,8 @@ function policiesOf(network: NetworkOptions): Policy[] {
   return policies;
 }
 
-const dnsPorts = (ports: number[]) =>
+/** Returns these ports as a rule for DNS names them. */
+export const dnsPorts = (ports: number[]) =>
   ports.flatMap((port) => ["UDP", "TCP"].map((protocol) => ({ port, protocol })));
 
 /** Only the cluster's DNS is asked: any other would be a way out that nobody sees, and open to attacks on others. */

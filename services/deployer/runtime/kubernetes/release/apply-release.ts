@@ -24,6 +24,7 @@ import { type Door, hostOf } from "./doors.ts";
 import type { createHostClaims } from "./host-claims.ts";
 import {
   type AppRelease,
+  hasAddress,
   imageOf,
   type Manifests,
   manifestsOf,
@@ -86,7 +87,7 @@ export function createReleaseApplier(
       if (before) refuseOlder(before.release, release);
       const own = withLiveReplicas(wanted, live);
       await applySecret(namespace, release, live);
-      const host = own.type === "web" ? await chooseHost(release, before) : undefined;
+      const host = hasAddress(own) ? await chooseHost(release, before) : undefined;
       const former = before && hostOf(before.manifests);
       const next = nextState(own, toManifests(own, host), before, Date.now());
       await removeAutoscaler(live, next, before);
@@ -241,6 +242,7 @@ export function createReleaseApplier(
       if (!written) continue;
       await hostServer.applyHosts(written, next);
       await hostServer.removeOthers(namespace, before.release.serviceId, hosts);
+      if (!hasAddress(before.release)) return { deployment: written, statuses: [] };
       return { deployment: written, statuses: await readCertificates(namespace, hosts) };
     }
     throw new Error(`the Deployment ${name} changes too often to be written`);

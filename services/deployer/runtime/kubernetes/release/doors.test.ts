@@ -173,6 +173,30 @@ describe("an installation that changes from Ingress to Gateway API", () => {
   );
 });
 
+test("a service that becomes private loses its address and its claim to it, and has one again once it is public", async () => {
+  const { api, found, url } = await open();
+  const runtime = await restart(api, both);
+  const claims = () =>
+    api.store.list({ apiVersion: "v1", plural: "configmaps", namespace: "many-home" }, {}).length;
+  const services = () =>
+    api.store.list({ apiVersion: "v1", plural: "services", namespace: "many-env-1" }, {}).length;
+  await runtime.apply({ ...app, version: app.version + 1 });
+  await runtime.setHosts(app.serviceId, [{ host: "shop.example.test" }]);
+  expect(found()).toEqual({ ingresses: 2, routes: 2 });
+  await runtime.setHosts(app.serviceId, []);
+  await runtime.apply({ ...app, version: app.version + 2, public: false });
+  expect({ ...found(), claims: claims(), services: services() }).toEqual({
+    ...{ ingresses: 0, routes: 0, claims: 0, services: 1 },
+  });
+  expect((await runtime.status(app.serviceId))?.url).toBeUndefined();
+  await runtime.scale(app.serviceId, app.version + 2, { replicas: 2, size: "small" });
+  expect(await runtime.setHosts(app.serviceId, [{ host: "shop.example.test" }])).toEqual([]);
+  expect({ ...found(), claims: claims() }).toEqual({ ingresses: 0, routes: 0, claims: 0 });
+  await runtime.apply({ ...app, version: app.version + 3 });
+  expect({ ...found(), claims: claims() }).toEqual({ ingresses: 2, routes: 2, claims: 1 });
+  expect((await runtime.status(app.serviceId))?.url).toBe(url);
+});
+
 test.each(["cluster", "namespaces"] as const)(
   "a route that somebody changed or removed is put right, with watches of the %s",
   async (watch) => {

@@ -127,12 +127,22 @@ describe("what a release is on a cluster", () => {
       tolerations: [{ key: "apps", operator: "Exists" }],
       runtimeClassName: "gvisor",
     };
-    const template = make({}, { apps: { ...apps, placement } as typeof apps }).deployment.template;
+    const template = make({}, { apps: { ...apps, placementOf: () => placement } as typeof apps }).deployment
+      .template;
     expect(template.spec).toMatchObject(placement);
     const hash = annotation("template");
     expect(template.metadata?.annotations?.[hash]).not.toBe(
       make().deployment.template.metadata?.annotations?.[hash],
     );
+  });
+
+  test("pods of a plan run where that says", () => {
+    const placementOf = (tier: string | undefined) =>
+      tier === "free" ? { runtimeClassName: "gvisor" } : { runtimeClassName: "runc" };
+    const classOf = (tier?: string) =>
+      make({ tier }, { apps: { ...apps, placementOf } as typeof apps }).deployment.template.spec
+        ?.runtimeClassName;
+    expect(["free", "pro", undefined].map(classOf)).toEqual(["gvisor", "runc", "runc"]);
   });
 
   test("requests go on being answered while a replica goes, and the time for it comes on top", () => {
@@ -165,6 +175,30 @@ describe("what a release is on a cluster", () => {
     });
     expect(make({}, { apps: { ...apps, scheme: "http" as never } }).ingress?.spec.tls).toBeUndefined();
     expect(service?.ports?.map(({ port }) => port)).toEqual([80, 8080]);
+  });
+
+  test("a private service has its name in the environment and no way in from outside, nor have its pods", () => {
+    const made = make({ public: false });
+    expect(Object.keys(made)).toEqual(["deployment", "service"]);
+    expect(made.service).toEqual(make().service);
+    const labelsOf = ({ deployment }: typeof made) => deployment.template.metadata?.labels ?? {};
+    expect(labelsOf(made)["berth.dev/access"]).toBe("private");
+    expect(labelsOf(make())["berth.dev/access"]).toBeUndefined();
+    expect(make({ public: false }).deployment.template.spec).toEqual(make().deployment.template.spec);
+  });
+
+  test("pods say where their metrics are, and only those that have some", () => {
+    const annotationsOf = (changes: Partial<AppRelease>) =>
+      make(changes).deployment.template.metadata?.annotations ?? {};
+    const scraped = { metricsPath: "/metrics", port: 9090 };
+    for (const type of ["web", "worker"] as const)
+      expect(annotationsOf({ ...scraped, type })).toMatchObject({
+        "prometheus.io/scrape": "true",
+        "prometheus.io/path": "/metrics",
+        "prometheus.io/port": "9090",
+      });
+    expect(make(scraped).deployment.template.metadata?.labels?.["berth.dev/metrics"]).toBe("scraped");
+    expect(JSON.stringify(make())).not.toMatch(/prometheus|berth.dev.metrics/);
   });
 
   test("is called as its service, unless a cluster cannot call it so", () => {
@@ -243,6 +277,7 @@ describe("an environment's namespace", () => {
       ingressFromCidrs: ["192.0.2.1/32"],
       egressExceptCidrs: ["10.0.0.0/8", "fc00::/7"],
       portRanges: true,
+      metricsPeers: [],
       closedPorts: [],
       dnsPorts: [53, 5353],
       dnsPeers: [{ ipBlock: { cidr: "10.96.0.10/32" } }],
@@ -309,6 +344,7 @@ describe("an environment's namespace", () => {
       ingressFromCidrs: [],
       egressExceptCidrs: [],
       portRanges: true,
+      metricsPeers: [],
       closedPorts: [],
       dnsPorts: [53],
       dnsPeers: [],

@@ -15,7 +15,7 @@ import { withExec } from "../../../shared/exec-command.ts";
 import { imageRef } from "../../../terms/artifact.ts";
 import { RuntimeRefusal } from "../../../terms/runtime-refusal.ts";
 import type { Release } from "../../port.ts";
-import { CONTAINER, selectorOf } from "../app-pods.ts";
+import { CONTAINER, PRIVATE, SCRAPED, selectorOf } from "../app-pods.ts";
 import type { AppOptions, DoorOptions } from "../options.ts";
 import { type AutoscalerSpec, autoscalerOf } from "./autoscaler.ts";
 import { type Doors, doorsOf, type Target } from "./doors.ts";
@@ -67,9 +67,15 @@ export function manifestsOf(release: AppRelease, options: ManifestOptions): Mani
       strategy: { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0, maxSurge: "25%" } },
       template: templateOf(release, options),
     },
-    ...(type === "web" && { service: serviceOf(release), ...doorsOf(target, host, doors) }),
+    ...(type === "web" && { service: serviceOf(release) }),
+    ...(hasAddress(release) && doorsOf(target, host, doors)),
     ...(autoscaling && { autoscaler: autoscalerOf(release, autoscaling, objectName(release)) }),
   };
+}
+
+/** Returns whether a service is reached from outside its environment. */
+export function hasAddress(release: Pick<AppRelease, "type" | "public">): boolean {
+  return release.type === "web" && release.public !== false;
 }
 
 /** Returns the Service that requests from outside go to. */
@@ -145,6 +151,8 @@ function templateOf(release: AppRelease, options: ManifestOptions): V1PodTemplat
     ...ownLabels(release),
     [label("version")]: String(release.version),
     [label("revision")]: String(release.revision),
+    ...(release.public === false && { [PRIVATE.key]: PRIVATE.value }),
+    ...(release.metricsPath !== undefined && SCRAPED),
   };
   const spec = podOf(release, options);
   // Absent until the first one, so that services which ran before rolls existed are not rolled.
@@ -157,14 +165,25 @@ function templateOf(release: AppRelease, options: ManifestOptions): V1PodTemplat
     [annotation("template")]: hash,
     [annotation("size")]: release.size,
     ...rolls,
+    ...scrapeAnnotations(release),
   };
   return { metadata: { labels, annotations }, spec };
+}
+
+/** What most configurations of Prometheus look for on pods. */
+function scrapeAnnotations({ metricsPath, port }: AppRelease): Record<string, string> {
+  if (metricsPath === undefined) return {};
+  return {
+    "prometheus.io/scrape": "true",
+    "prometheus.io/path": metricsPath,
+    "prometheus.io/port": String(port),
+  };
 }
 
 function podOf(release: AppRelease, { apps, pullSecret }: ManifestOptions): V1PodSpec {
   const web = release.type === "web";
   return {
-    ...apps.placement,
+    ...apps.placementOf?.(release.tier),
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     terminationGracePeriodSeconds: apps.graceSeconds + (web ? apps.drainSeconds : 0),

@@ -6,7 +6,7 @@ import { selectorOf } from "../app-pods.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
 import type { Door } from "./doors.ts";
 import { certificateName, hostDoorsOf, hostObjectName, isHostObject } from "./hosts.ts";
-import { ownerOf, ownLabels, targetOf } from "./manifests.ts";
+import { hasAddress, ownerOf, ownLabels, targetOf } from "./manifests.ts";
 import type { ReleaseState } from "./release-annotations.ts";
 
 /** Applies and removes the objects of the hosts at which services answer besides their own addresses. */
@@ -18,6 +18,7 @@ export function createHostServer(options: KubernetesRuntimeOptions) {
   async function applyHosts(deployment: V1Deployment, { release, hosts = [] }: ReleaseState): Promise<void> {
     const { namespace } = deployment.metadata ?? {};
     const metadata = { namespace, labels: ownLabels(release), ownerReferences: [ownerOf(deployment)] };
+    if (!hasAddress(release)) return;
     for (const [name, doors] of hostDoorsOf(targetOf(release), hosts, options)) {
       const toObject = <Spec>({ annotations, spec }: Door<Spec>) => ({
         metadata: { ...metadata, name, annotations },

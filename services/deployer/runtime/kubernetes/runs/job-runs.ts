@@ -116,7 +116,7 @@ function jobOf(
       template: {
         metadata: { labels },
         spec: {
-          ...apps.placement,
+          ...apps.placementOf?.(release.tier),
           restartPolicy: "Never",
           automountServiceAccountToken: false,
           enableServiceLinks: false,

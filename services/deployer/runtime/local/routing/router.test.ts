@@ -69,6 +69,27 @@ describe("the router", () => {
     expect((await fetch()).status).toBe(404);
   });
 
+  test("a private app is known only to processes of this machine, by its name here and not by a proxy", async () => {
+    const app = [await startApp((_, res) => res.end("inner"))];
+    router.routeHost({ host: "shop.example.com" }, "web-production-shop");
+    router.route("web-production-shop", app, "private");
+    expect(await fetch()).toMatchObject({ status: 200, body: "inner" });
+    const outside = [
+      { host: "shop.example.com" },
+      ...["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"].map((name) => ({
+        headers: { [name]: "203.0.113.7" },
+      })),
+    ];
+    for (const one of outside) expect([one, (await fetch("/", one)).status]).toEqual([one, 404]);
+    const upgrade = { connection: "upgrade", upgrade: "websocket", "x-forwarded-for": "203.0.113.7" };
+    expect((await fetch("/", { headers: upgrade })).status).toBe(404);
+    const served = `/.berth/served?domain=${host}`;
+    expect((await fetch(served, { host: `127.0.0.1:${router.port}` })).status).toBe(404);
+    router.route("web-production-shop", app);
+    for (const one of outside) expect([one, (await fetch("/", one)).status]).toEqual([one, 200]);
+    expect((await fetch(served, { host: `127.0.0.1:${router.port}` })).status).toBe(200);
+  });
+
   test("gives requests that come one after the other to all replicas in turn, and none to a busy one", async () => {
     let finish = () => {};
     const held = new Promise<void>((resolve) => {

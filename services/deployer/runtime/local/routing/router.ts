@@ -9,8 +9,11 @@ import { createTraffic, type Traffic } from "./traffic.ts";
 export type Router = {
   readonly port: number;
   urlOf(label: string): string;
-  /** Sends requests for this host to these addresses from now on; without any, they get 503. */
-  route(label: string, targets: Address[]): void;
+  /**
+   * Sends requests for this host to these addresses from now on; without any, they get 503. A private one answers only
+   * processes of this machine, at its name below localhost.
+   */
+  route(label: string, targets: Address[], access?: "public" | "private"): void;
   /** Answers requests for this host with 404 from now on. */
   forget(label: string): void;
   /** Sends requests for another host name to those addresses too, or redirects them, until it is forgotten. */
@@ -27,6 +30,9 @@ const LOCAL_DOMAIN = ".localhost";
 
 /** Where a proxy asks which host names it may get certificates for; clients cannot name this host. */
 const SERVED_PATH = "/.berth/served";
+
+/** What proxies tell of whom they ask for. */
+const FORWARDED = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
 
 export type RouterOptions = {
   port: number;
@@ -47,6 +53,7 @@ export async function startRouter(options: RouterOptions): Promise<Router> {
   const { domain, behindProxy = false } = options;
   const suffixes = domain === undefined ? [LOCAL_DOMAIN] : [`.${domain}`, LOCAL_DOMAIN];
   const routes = new Map<string, Address[]>();
+  const privates = new Set<string>();
   const hosts = new Map<string, ServedHost & { label: string }>();
   const busy = new Map<string, number>();
   const waiting = new Map<string, Set<() => void>>();
@@ -85,11 +92,21 @@ export async function startRouter(options: RouterOptions): Promise<Router> {
     return suffix === undefined ? findHost(name)?.label : name.slice(0, -suffix.length);
   }
 
+  /** Returns the label that a request is for, if who asks may know of it. */
+  function visibleLabel(req: IncomingMessage): string | undefined {
+    const label = labelOf(hostOf(req));
+    if (label === undefined || !routes.has(label)) return undefined;
+    return privates.has(label) && !(isFromHere(req) && hostOf(req).endsWith(LOCAL_DOMAIN))
+      ? undefined
+      : label;
+  }
+
   /** Answers whether the name in `?domain=` is served here: a proxy asks before it gets a certificate for the name. */
   function answerServed(req: IncomingMessage, res: ServerResponse): void {
     const name = new URLSearchParams(req.url?.split("?")[1]).get("domain")?.toLowerCase() ?? "";
     const label = labelOf(name);
-    if (label !== undefined && routes.has(label)) res.writeHead(200, { "content-length": 0 }).end();
+    if (label !== undefined && routes.has(label) && !privates.has(label))
+      res.writeHead(200, { "content-length": 0 }).end();
     else refuse(req, res, 404, "not_found", "No service answers at this host name.");
   }
 
@@ -97,9 +114,8 @@ export async function startRouter(options: RouterOptions): Promise<Router> {
     if (req.url?.split("?")[0] === SERVED_PATH && namesRouter(req)) return answerServed(req, res);
     const { redirectTo } = findHost(hostOf(req)) ?? {};
     if (redirectTo) return redirect(req, res, redirectTo);
-    const label = labelOf(hostOf(req));
-    if (label === undefined || !routes.has(label))
-      return refuse(req, res, 404, "not_found", unknownHost(req, suffixes[0]!));
+    const label = visibleLabel(req);
+    if (label === undefined) return refuse(req, res, 404, "not_found", unknownHost(req, suffixes[0]!));
     traffic.count(label, res);
     const tried = new Set<string>();
     for (let target = acquire(label, tried); target; target = acquire(label, tried)) {
@@ -113,10 +129,10 @@ export async function startRouter(options: RouterOptions): Promise<Router> {
   }
 
   async function upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const label = labelOf(hostOf(req));
+    const label = visibleLabel(req);
     const target = label === undefined ? undefined : acquire(label, new Set());
     if (target) return forwardUpgrade(req, socket, head, target, behindProxy).finally(() => release(target));
-    const status = label === undefined || !routes.has(label) ? "404 Not Found" : "503 Service Unavailable";
+    const status = label === undefined ? "404 Not Found" : "503 Service Unavailable";
     socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
   }
 
@@ -146,12 +162,15 @@ export async function startRouter(options: RouterOptions): Promise<Router> {
   return {
     port,
     urlOf: (label) => (domain ? `https://${label}.${domain}` : `http://${label}${LOCAL_DOMAIN}:${port}`),
-    route(label, targets) {
+    route(label, targets, access = "public") {
       routes.set(label, targets);
+      if (access === "private") privates.add(label);
+      else privates.delete(label);
       traffic.begin(label);
     },
     forget(label) {
       routes.delete(label);
+      privates.delete(label);
       traffic.forget(label);
     },
     traffic: traffic.of,
@@ -190,6 +209,11 @@ function hostOf(req: IncomingMessage): string {
 /** Whether a request names the router itself as its host: proxies on this machine do that, and pass on other names. */
 function namesRouter(req: IncomingMessage): boolean {
   return isLoopback(req.socket.remoteAddress) && namesThisMachine(req);
+}
+
+/** Whether a process of this machine asks, and not a proxy of this machine for somebody else. */
+function isFromHere({ socket, headers }: IncomingMessage): boolean {
+  return isLoopback(socket.remoteAddress) && FORWARDED.every((name) => headers[name] === undefined);
 }
 
 /** Redirects to the same path at another host, by the scheme that the client used, whatever is in front. */

@@ -13,6 +13,7 @@ import {
 } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { Walls } from "../../../../kit/process/walls.ts";
 import {
   endProcesses,
   findProcessesOf,
@@ -22,7 +23,13 @@ import {
 } from "../../../shared/process-tree.ts";
 import { RUN_OUTPUT_LINES, type Run, type RunPlace, type RunStatus, type Runs } from "../../port.ts";
 import { chooseAppPort } from "../app-port.ts";
-import { artifactFolders, directoryBuildId, readManifest } from "../artifact.ts";
+import {
+  artifactFolders,
+  directoryBuildId,
+  type PythonFolders,
+  pythonOf,
+  readManifest,
+} from "../artifact.ts";
 import { splitOutput } from "../logs/log-collector.ts";
 
 export type LocalRunsOptions = {
@@ -31,11 +38,13 @@ export type LocalRunsOptions = {
   artifactsFolder: string;
   /** Folders for PATH, nearest first. */
   toolFolders: string[];
+  python: PythonFolders;
+  walls: Walls;
   graceMs: number;
 };
 
-/** Writes the exit code where a later process finds it. The command runs in a shell of its own, so that it may exit. */
-const WRAPPER = `/bin/sh -c "$1"; echo $? > "$2.new"; mv "$2.new" "$2"`;
+/** Writes the exit code where a later process finds it, of the command that follows it. */
+const WRAPPER = `code="$1"; shift; "$@"; echo $? > "$code.new"; mv "$code.new" "$code"`;
 const OUTPUT_BYTES = 1024 ** 2;
 
 /**
@@ -77,12 +86,11 @@ export function createLocalRuns(options: LocalRunsOptions): Runs & { stopAll: ()
         if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
         throw error;
       }
-      const home = join(folder, "home");
-      mkdirSync(home);
+      for (const own of ["home", "tmp"]) mkdirSync(join(folder, own));
       const output = openSync(join(folder, "output"), "a");
       try {
-        const { cwd, env, command } = describeProcess(options, run, port, home);
-        const child = spawn("/bin/sh", ["-c", WRAPPER, "sh", command, join(folder, "exit-code")], {
+        const { cwd, env, argv } = describeProcess(options, run, port, folder);
+        const child = spawn("/bin/sh", ["-c", WRAPPER, "sh", join(folder, "exit-code"), ...argv], {
           cwd,
           env,
           detached: true,
@@ -114,15 +122,30 @@ export function createLocalRuns(options: LocalRunsOptions): Runs & { stopAll: ()
     },
   };
 
-  function describeProcess({ toolFolders }: LocalRunsOptions, run: Run, port: number, home: string) {
+  function describeProcess(
+    { toolFolders, python: all, walls }: LocalRunsOptions,
+    run: Run,
+    port: number,
+    own: string,
+  ) {
     const { release } = run;
     const buildId = directoryBuildId(release.artifact) ?? "";
-    const cwd = artifactFolders(artifactsFolder, buildId).app;
+    const { folder, app: cwd } = artifactFolders(artifactsFolder, buildId);
+    const home = join(own, "home");
     const manifest = readManifest(artifactsFolder, buildId);
-    const own = manifest?.path ?? [];
+    const path = manifest?.path ?? [];
+    const python = pythonOf(manifest, all);
     const command = run.command ?? release.command ?? manifest?.command ?? "false";
-    const PATH = [...own.map((one) => join(cwd, one)), ...toolFolders].join(":");
-    return { cwd, command, env: { PATH, HOME: home, LANG: "C.UTF-8", ...release.env, PORT: String(port) } };
+    const PATH = [...path.map((one) => join(cwd, one)), ...toolFolders].join(":");
+    const sight = {
+      cwd,
+      read: [folder, ...python.read],
+      write: [cwd, home],
+      tmp: join(own, "tmp"),
+      tools: [...toolFolders, ...python.tools],
+    };
+    const argv = walls(["/bin/sh", "-c", command], sight);
+    return { cwd, argv, env: { PATH, HOME: home, LANG: "C.UTF-8", ...release.env, PORT: String(port) } };
   }
 }
 

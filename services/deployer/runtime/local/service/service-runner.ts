@@ -1,12 +1,14 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import type { Walls } from "../../../../kit/process/walls.ts";
 import { endedUnwatched } from "../../../shared/alive-mark.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { UsageChange } from "../../../terms/usage-change.ts";
 import { appendUsage } from "../../../usage/journal.ts";
 import type { Release, RuntimeStatus, Scale, ServedHost } from "../../port.ts";
 import { refuseOlder } from "../../refusals.ts";
+import type { PythonFolders } from "../artifact.ts";
 import { outputPath } from "../logs/log-collector.ts";
 import { openLogStore } from "../logs/log-store.ts";
 import type { Router } from "../routing/router.ts";
@@ -46,6 +48,8 @@ export type ServiceContext = {
   folder: string;
   artifactsFolder: string;
   toolFolders: string[];
+  python: PythonFolders;
+  walls: Walls;
   router: Router;
   sealer: Sealer;
   log: Logger;
@@ -125,7 +129,13 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   }
 
   function route(): void {
-    if (state.label !== "") router.route(state.label, addressesOf(state.live));
+    if (state.label !== "") router.route(state.label, addressesOf(state.live), access());
+  }
+
+  /** Closed at once, and opened when a public release has taken over. */
+  function access(): "public" | "private" {
+    const { desired, live = desired } = state;
+    return [desired, live].some(({ record: { release } }) => release.public === false) ? "private" : "public";
   }
 
   /** Routes the hosts to the service's label; without one, it serves none. */
@@ -175,7 +185,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     const { type, replicas, size, autoscaling, rolls } = desired.record.release;
     const observation = {
       serviceId,
-      url: type === "web" ? router.urlOf(label) : undefined,
+      url: type === "web" && desired.record.release.public !== false ? router.urlOf(label) : undefined,
       stopping,
       desired: toObservation(desired),
       live: live && toObservation(live),
@@ -233,6 +243,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       };
     },
     label: () => state.label,
+    isPrivate: () => access() === "private",
     names: () => state.desired.record.release.names,
     apply,
 

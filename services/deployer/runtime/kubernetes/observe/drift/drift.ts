@@ -7,7 +7,7 @@ import type {
 import type { HTTPRouteObject } from "../../../../kube/kinds.ts";
 import type { Doors } from "../../release/doors.ts";
 import { type HostDoorOptions, hostDoorsOf } from "../../release/hosts.ts";
-import { objectName, secretName, targetOf } from "../../release/manifests.ts";
+import { hasAddress, objectName, secretName, targetOf } from "../../release/manifests.ts";
 import type { ReleaseState } from "../../release/release-annotations.ts";
 import type { Observation } from "../status/status.ts";
 
@@ -48,7 +48,7 @@ export function findDrift(
   return drifted;
 
   function hasHosts({ release, hosts = [] }: ReleaseState): boolean {
-    if (hosts.length === 0) return true;
+    if (hosts.length === 0 || !hasAddress(release)) return true;
     return [...hostDoorsOf(targetOf(release), hosts, options)].every(
       ([name, doors]) =>
         isDoor(ingress.get(name), doors.ingress) && isDoor(httpRoute.get(name), doors.httpRoute),

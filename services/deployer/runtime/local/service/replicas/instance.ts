@@ -4,12 +4,19 @@ import { closeSync, mkdirSync, openSync, readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import type { Walls } from "../../../../../kit/process/walls.ts";
 import { withExec } from "../../../../shared/exec-command.ts";
 import { endProcesses, isAlive, type ProcessRef, startedOf } from "../../../../shared/process-tree.ts";
 import type { Release } from "../../../port.ts";
 import { describeExit } from "../../../status-messages.ts";
 import { chooseAppPort } from "../../app-port.ts";
-import { artifactFolders, directoryBuildId, readManifest } from "../../artifact.ts";
+import {
+  artifactFolders,
+  directoryBuildId,
+  type PythonFolders,
+  pythonOf,
+  readManifest,
+} from "../../artifact.ts";
 import { type Collector, collectOutput, outputPath } from "../../logs/log-collector.ts";
 import { instanceName, type LogStore } from "../../logs/log-store.ts";
 import type { GenerationRecord, InstanceRecord } from "../record/service-record.ts";
@@ -21,6 +28,8 @@ export type InstanceContext = {
   artifactsFolder: string;
   /** Folders for PATH, nearest first. */
   toolFolders: string[];
+  python: PythonFolders;
+  walls: Walls;
   logs: LogStore;
 };
 
@@ -43,14 +52,15 @@ export async function startInstance(
   const port = await chooseAppPort();
   const name = instanceName(release.version, replica, randomBytes(5).toString("hex"));
   const folder = join(home.folder, name);
-  mkdirSync(join(folder, "home"), { recursive: true, mode: 0o700 });
+  for (const own of ["home", "tmp"]) mkdirSync(join(folder, own), { recursive: true, mode: 0o700 });
   const output = openSync(outputPath(folder, "stdout"), "a");
   const errors = openSync(outputPath(folder, "stderr"), "a");
   const record: InstanceRecord = { name, generation, replica, port, pid: 0, started: "" };
   let ended: Promise<string>;
   try {
-    const { command, cwd, env } = describeProcess(home, release, port, join(folder, "home"));
-    const child = spawn("/bin/sh", ["-c", withExec(command)], {
+    const { argv, cwd, env } = describeProcess(home, release, port, folder);
+    const [file, ...args] = argv;
+    const child = spawn(file!, args, {
       cwd,
       env,
       detached: true,
@@ -132,13 +142,15 @@ function wrap(
 }
 
 /** Returns command and environment: the app's variables, PORT and a minimum, nothing of this process's environment. */
-function describeProcess(home: InstanceContext, release: Release, port: number, homeFolder: string) {
+function describeProcess(home: InstanceContext, release: Release, port: number, own: string) {
   const buildId = directoryBuildId(release.artifact) ?? "";
   const manifest = readManifest(home.artifactsFolder, buildId);
   const command = release.command ?? manifest?.command;
   if (!manifest || command === undefined)
     throw new Error("its build output no longer exists. Deploy it again.");
-  const cwd = artifactFolders(home.artifactsFolder, buildId).app;
+  const { folder, app: cwd } = artifactFolders(home.artifactsFolder, buildId);
+  const python = pythonOf(manifest, home.python);
+  const homeFolder = join(own, "home");
   const folders = [...manifest.path.map((one) => join(cwd, one)), ...home.toolFolders];
   const env = {
     PATH: folders.join(":"),
@@ -147,7 +159,14 @@ function describeProcess(home: InstanceContext, release: Release, port: number, 
     ...release.env,
     PORT: String(port),
   };
-  return { command, cwd, env };
+  const sight = {
+    cwd,
+    read: [folder, ...python.read],
+    write: [cwd, homeFolder],
+    tmp: join(own, "tmp"),
+    tools: [...home.toolFolders, ...python.tools],
+  };
+  return { argv: home.walls(["/bin/sh", "-c", withExec(command)], sight), cwd, env };
 }
 
 function waitForExit(child: ChildProcess): Promise<string> {

@@ -35,6 +35,7 @@ export function sendCommands(port: number, commands: string[][], timeoutMs = 2_0
   });
 }
 
-function encode(parts: string[]): string {
+/** Returns a command as servers read it. */
+export function encode(parts: string[]): string {
   return `*${parts.length}\r\n${parts.map((part) => `$${Buffer.byteLength(part)}\r\n${part}\r\n`).join("")}`;
 }

@@ -24,8 +24,12 @@ type Token =
   /** Before `any` and a slash, which together may also be nothing. */
   | { kind: "folders" };
 
+const UTF8 = new TextEncoder();
+const NOT_ASCII = /[^ -~]/;
+
 /** One character for each byte: for git, `?` and brackets match one byte, so neither matches an `é`. */
-const bytesOf = (text: string) => Buffer.from(text).toString("latin1");
+const bytesOf = (text: string) =>
+  NOT_ASCII.test(text) ? Array.from(UTF8.encode(text), (byte) => String.fromCharCode(byte)).join("") : text;
 
 const SPECIAL = /[*?[\\]/;
 

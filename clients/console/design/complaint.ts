@@ -1,0 +1,2 @@
+/** An error whose sentence is for the person: about what they gave, before the API was asked. */
+export class Complaint extends Error {}

@@ -1,0 +1,102 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { describe, expect, test } from "vitest";
+import type { PostgresClusterObject } from "../../../kube/kinds.ts";
+import { addonName } from "../../keys.ts";
+import type { Addon } from "../../port.ts";
+import { clusterOf, policyOf, secretOf } from "./manifests.ts";
+import { clusterOutcome, clusterStatus } from "./status.ts";
+
+const NOW = Date.parse("2026-11-28T12:00:00Z");
+const addon: Addon = {
+  ...{ serviceId: "svc_a", accountId: "acc_a", projectId: "prj_a", environmentId: "env_a" },
+  ...{ name: "db", type: "postgres", engine: "cnpg", size: "small", generation: 2 },
+};
+const options = { namespacePrefix: "berth", user: 999, operatorNamespace: "operators", egress: [] };
+const fixed = { image: "postgres:18", storage: "5Gi" };
+
+const pod = (name: string, ready: boolean, at: string, labels = {}): V1Pod => ({
+  metadata: { name, labels: { "cnpg.io/instanceName": name, ...labels }, creationTimestamp: new Date(at) },
+  status: {
+    conditions: [{ type: "Ready", status: ready ? "True" : "False", lastTransitionTime: new Date(at) }],
+    containerStatuses: [{ name: "postgres", ready, started: true, image: "", imageID: "", restartCount: 0 }],
+  },
+});
+const cluster = (status: PostgresClusterObject["status"], replicas = 1, changedAt?: number) => {
+  const object = clusterOf({ ...addon, replicas }, fixed, changedAt?.toString(), options);
+  return { ...object, status } as PostgresClusterObject;
+};
+const SERVING = { currentPrimary: "a-1", targetPrimary: "a-1" };
+
+describe("a PostgreSQL addon on CloudNativePG", () => {
+  test("is named and placed like any other, and nothing of it holds its password", () => {
+    const all = [secretOf, (one: Addon) => clusterOf(one, fixed, undefined, options)];
+    for (const make of all) {
+      const object = make(addon, "a-password", options);
+      expect(object.metadata).toMatchObject({ name: "svc-a", namespace: "berth-env-a" });
+      expect(JSON.stringify(object)).not.toContain("a-password");
+    }
+    const { password = "" } = secretOf(addon, "a-password", options).data!;
+    expect(Buffer.from(password, "base64").toString()).toMatch(/^SCRAM-SHA-256\$/);
+    expect(secretOf(addon, "a-password", options)).toEqual(secretOf(addon, "a-password", options));
+  });
+
+  test("is reached by its environment and the operator, and reaches only itself and what it is told", () => {
+    const egress = [{ ports: [{ port: 6443, protocol: "TCP" }] }];
+    const { spec } = policyOf(addon, { ...options, egress });
+    const instances = { podSelector: { matchLabels: { "cnpg.io/cluster": "svc-a" } } };
+    expect(spec?.ingress?.[0]).toEqual({
+      _from: [{ podSelector: {} }],
+      ports: [{ port: 5432, protocol: "TCP" }],
+    });
+    expect(spec?.ingress?.[1]?._from).toEqual([
+      { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "operators" } } },
+      instances,
+    ]);
+    expect(spec?.egress?.map(({ to }) => to)).toEqual([[instances], undefined]);
+  });
+
+  test("confirms commits once a standby has them: with one where that is there, with two always", () => {
+    const durability = (replicas?: number) => {
+      const { postgresql } = clusterOf({ ...addon, replicas }, fixed, undefined, options).spec!;
+      return (postgresql as { synchronous?: { dataDurability: string } }).synchronous?.dataDurability;
+    };
+    expect([undefined, 1, 2, 3].map(durability)).toEqual([undefined, undefined, "preferred", "required"]);
+  });
+
+  test("is ready once its primary serves and its role has this password", () => {
+    const role = { [addonName("svc_a")]: { resourceVersion: "7" } };
+    const serving = cluster({ ...SERVING, managedRolesStatus: { passwordStatus: role } });
+    const pods = [pod("a-1", true, "2026-11-28T11:00:00Z")];
+    const outcome = (secretVersion: string, held = pods) =>
+      clusterOutcome(serving, held, { serviceId: "svc_a", secretVersion }, NOW).state;
+    expect(outcome("7")).toBe("ready");
+    expect(outcome("8")).toBe("waiting");
+    expect(outcome("7", [])).toBe("waiting");
+    expect(outcome("7", [pod("a-1", false, "2026-11-28T11:00:00Z")])).toBe("failed");
+  });
+
+  test("counts the servers that are ready, and none while another takes over", () => {
+    const two = [pod("a-1", true, "2026-11-28T11:00:00Z"), pod("a-2", true, "2026-11-28T11:30:00Z")];
+    const usage = (
+      status: PostgresClusterObject["status"],
+      pods: V1Pod[],
+      replicas: number,
+      changedAt?: number,
+    ) => clusterStatus(cluster(status, replicas, changedAt), pods, NOW)?.usage;
+    const at = Date.parse("2026-11-28T11:30:00Z");
+    expect(usage(SERVING, two, 2)).toEqual([{ at: at + 1, replicas: 2, size: "small" }]);
+    expect(usage(SERVING, two, 1, at + 60_000)).toEqual([{ at: at + 60_001, replicas: 1, size: "small" }]);
+    expect(usage({ ...SERVING, targetPrimary: "a-2" }, two, 2)).toEqual([{ at, replicas: 0, size: "small" }]);
+    // The pod of a Job that makes the data of a server is none.
+    const job = pod("a-1", true, "2026-11-28T11:45:00Z", { "cnpg.io/jobRole": "join" });
+    expect(usage(SERVING, [...two, job], 2)).toEqual([{ at: at + 1, replicas: 2, size: "small" }]);
+  });
+
+  test("says what the operator says of a server that it cannot run", () => {
+    const phase = "Cluster is unrecoverable and needs manual intervention";
+    const status = clusterStatus(cluster({ phase, phaseReason: "no volume is left" }), [], NOW);
+    expect(status).toMatchObject({ running: false, problem: { state: "degraded" } });
+    expect(status?.problem?.message).toBe(`${phase}. no volume is left`);
+    expect(clusterStatus(cluster(undefined), [], NOW)?.problem?.message).toContain("has not begun");
+  });
+});

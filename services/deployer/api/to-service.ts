@@ -1,0 +1,61 @@
+import type { AddonBackups } from "../addons/port.ts";
+import { serviceStatus } from "../projects/service-status.ts";
+import type { ServiceRow } from "../projects/services-sql.ts";
+import { ADDON_TYPES, type AddonType, isDeployable, MOST_SERVERS } from "../terms/services.ts";
+import { isPrivate } from "../terms/stored-config.ts";
+import { NO_REDIS_STANDBYS, NO_STANDBYS } from "./standbys.ts";
+
+export type ToService = ReturnType<typeof createToService>;
+
+/**
+ * Returns what makes the message of a service from its row. It asks nothing meanwhile, because transactions call it: what
+ * an installation can do is what the last question found, which each message of an addon asks anew.
+ */
+export function createToService(backups: Pick<AddonBackups, "unsupported">) {
+  const reasons = new Map<AddonType, string | undefined>();
+  const asking = new Set<AddonType>();
+
+  async function ask(type: AddonType): Promise<void> {
+    if (asking.has(type)) return;
+    asking.add(type);
+    try {
+      reasons.set(type, await backups.unsupported(type));
+    } finally {
+      asking.delete(type);
+    }
+  }
+
+  function addonOf(row: ServiceRow) {
+    const type = row.type as AddonType;
+    ask(type).catch(() => {});
+    const backupsReason = reasons.get(type);
+    return {
+      capabilities: { backups: backupsReason === undefined, backupsReason, ...serversOf(row) },
+      backups: { latestAt: row.latestBackupAt ?? undefined, restore: restoreOf(row) },
+    };
+  }
+
+  for (const type of ADDON_TYPES) ask(type).catch(() => {});
+  return (row: ServiceRow) => ({
+    ...row,
+    ...serviceStatus(row),
+    ...(row.type === "web" && { config: { ...row.config, public: !isPrivate(row.config) } }),
+    ...(isDeployable(row.type) ? {} : addonOf(row)),
+  });
+}
+
+function serversOf({ type, addonEngine }: ServiceRow) {
+  if (addonEngine) return { maxReplicas: MOST_SERVERS };
+  return { maxReplicas: 1, maxReplicasReason: type === "postgres" ? NO_STANDBYS : NO_REDIS_STANDBYS };
+}
+
+function restoreOf(row: ServiceRow) {
+  if (!row.restoredBackup) return undefined;
+  return {
+    backup: row.restoredBackup,
+    status: row.restoreStatus ?? "running",
+    startedAt: row.restoreStartedAt,
+    finishedAt: row.restoreFinishedAt ?? undefined,
+    failure: row.restoreFailure ?? undefined,
+  };
+}

@@ -1,0 +1,99 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import pg from "pg";
+import { createPostgresPrograms } from "../../../services/deployer/addons/local/postgres-programs.ts";
+import { retry } from "../../../services/kit/concurrency/retry.ts";
+import { createLog } from "../../../services/kit/log.ts";
+import { programsDir } from "../../../services/kit/process/program.ts";
+import { newEnvironment, type Platform } from "../platform.ts";
+import { type Bench, quietest } from "../row.ts";
+import { scratchDatabase } from "../scratch.ts";
+
+/** About 1 GiB of rows that do not compress to nothing. */
+const ROWS = 8_000_000;
+
+type Copy = { status: string; startedAt: string; finishedAt?: string };
+
+/** A backup of a database of 1 GiB and its restore, compared with pg_dump and pg_restore by hand. */
+export const backups: Bench = {
+  names: ["addon-backup", "addon-restore"],
+  run: async (platform) => {
+    const log = createLog("bench", "silent");
+    const programs = createPostgresPrograms({
+      folder: programsDir,
+      path: () => process.env.PATH,
+      log,
+    });
+    const { E } = await newEnvironment(platform, "backups");
+    const S = `${E}/services/store`;
+    await platform.call("POST", `${E}/services`, { name: "store", type: "postgres" });
+    const url = await urlOf(platform, E);
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const { rows } = await client.query("select current_setting('server_version_num')::int / 10000 as major");
+    await client.query(
+      `create table notes as select n, md5(n::text) || md5((n + 1)::text) as text from generate_series(1, ${ROWS}) n`,
+    );
+    await client.query("alter table notes add primary key (n)");
+    await client.end();
+    const { dump, restore } = await programs.require(Number(rows[0].major));
+    const file = join(platform.dir, "by-hand.dump");
+    const scratch = await scratchDatabase(platform);
+    try {
+      const [dumped = 0, restored = 0, ours = 0, theirs = 0] = await quietest(async () => {
+        const byHand = await took(dump, ["--format=custom", `--file=${file}`, `--dbname=${url}`]);
+        const backup = await platform.call<{ id: string }>("POST", `${S}/backups`);
+        const made = await ended(() => platform.call<Copy>("GET", `${S}/backups/${backup.id}`));
+        const again = ["--clean", "--if-exists", "--no-owner", `--dbname=${scratch.url}`, file];
+        const readByHand = await took(restore, again);
+        await platform.call("POST", `${S}/restore`, { backup: backup.id, confirmImpact: true });
+        const read = await ended(
+          async () => (await platform.call<{ backups: { restore: Copy } }>("GET", S)).backups.restore,
+        );
+        return [byHand, readByHand, made, read];
+      });
+      const detail = (own: number, hand: number) => `${own.toFixed(1)} s, by hand ${hand.toFixed(1)} s`;
+      return [
+        {
+          name: "addon-backup",
+          value: ours / dumped,
+          unit: "x pg_dump",
+          goal: "<= 1.2",
+          detail: detail(ours, dumped),
+        },
+        {
+          ...{ name: "addon-restore", value: theirs / restored, unit: "x pg_restore", goal: "<= 1.2" },
+          detail: detail(theirs, restored),
+        },
+      ];
+    } finally {
+      await Promise.all([scratch.drop(), rm(file, { force: true })]);
+    }
+  },
+};
+
+async function urlOf(platform: Platform, E: string): Promise<string> {
+  const connection = { service: "store", key: "URL" };
+  await platform.call("POST", `${E}/variables`, { name: "STORE", connection });
+  const reveal = () => platform.call<{ value: string }>("POST", `${E}/variables/STORE/reveal`);
+  return (await retry(reveal, { everyMs: 200, forMs: 60_000 })).value;
+}
+
+async function took(program: string, args: string[]): Promise<number> {
+  const begun = performance.now();
+  const [code] = await once(spawn(program, args, { stdio: "ignore" }), "exit");
+  if (code !== 0) throw new Error(`${program} exited with ${code}`);
+  return (performance.now() - begun) / 1_000;
+}
+
+/** Returns how long (s) a backup or a restore took, by its own times. */
+async function ended(read: () => Promise<Copy>): Promise<number> {
+  for (;;) {
+    const { status, startedAt, finishedAt } = await read();
+    if (status === "failed") throw new Error("a copy failed");
+    if (finishedAt) return (Date.parse(finishedAt) - Date.parse(startedAt)) / 1_000;
+    await new Promise((next) => setTimeout(next, 200));
+  }
+}

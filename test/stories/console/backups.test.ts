@@ -1,0 +1,155 @@
+import { expect, inject, test } from "vitest";
+import { eventually } from "../../../services/kit/testing/testing.ts";
+import { accessibilityFaults } from "../../support/browser.ts";
+import { inChromium } from "../pages/chromium.ts";
+import { openConsole, screen, serviceOf } from "./browser.ts";
+
+/** An addon that this machine can back up. */
+const type = inject("redisProgram") ? "redis" : inject("hasDumps") ? "postgres" : undefined;
+
+inChromium("the console: backups", (stage) => {
+  test.skipIf(type === undefined)(
+    "an addon is backed up, restored after its name was typed, and the backup deleted; readers only see it",
+    async () => {
+      const { world } = stage;
+      const { E, S } = await world.environment();
+      await serviceOf(world, E, "db", { type });
+      await eventually("it runs", async () => {
+        const { status } = await world.must<{ status: string }>("GET", S("db"));
+        return status === "running";
+      });
+      const { page, complaints } = await openConsole(stage, screen(S("db")), { bypassCSP: true });
+      await page.getByRole("link", { name: "Backups" }).click();
+      await page.getByRole("heading", { name: "No backups yet" }).waitFor();
+      const dialog = page.getByRole("dialog");
+      await page.getByRole("button", { name: "Back up now" }).click();
+      await page.getByRole("row").filter({ hasText: "asked for" }).waitFor();
+      await page.getByText("succeeded").waitFor();
+      // As an installation answers that could not restore it to the side.
+      const damaged = "The redis server <cannot> read it.";
+      const { data, ...rest } = await world.must<{ data: object[] }>("GET", `${S("db")}/backups`);
+      const json = { ...rest, data: [{ ...data[0], proofFailure: damaged }] };
+      await page.route(/\/backups\?/, (route) => route.fulfill({ json }));
+      // Coming back to the screen reads them again.
+      await page.getByRole("link", { name: "Settings" }).click();
+      await page.getByRole("link", { name: "Backups" }).click();
+      await page.getByText(`It could not be restored to the side. ${damaged}`).waitFor();
+      await page.unroute(/\/backups\?/);
+      expect(await accessibilityFaults(page)).toEqual([]);
+
+      await page.getByRole("button", { name: "Restore bkp_" }).click();
+      await dialog.getByText("What was written since then is lost").waitFor();
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await dialog.getByLabel("Type db to confirm").fill("other");
+      await dialog.getByRole("button", { name: "Restore" }).click();
+      expect(await world.must("GET", S("db"))).not.toMatchObject({ backups: { restore: {} } });
+      await dialog.getByLabel("Type db to confirm").fill("db");
+      await dialog.getByRole("button", { name: "Restore" }).click();
+      await dialog.waitFor({ state: "detached" });
+      await page.getByText("Last restore, of").waitFor();
+      await page.locator(".note .status", { hasText: "succeeded" }).waitFor();
+
+      const reader = await openConsole(stage, screen(`${S("db")}/backups`), {
+        user: await world.member("reader"),
+      });
+      await reader.page.getByText("asked for").waitFor();
+      // What somebody else does is seen without asking.
+      const { id: another } = await world.must<{ id: string }>("POST", `${S("db")}/backups`);
+      const rows = [page, reader.page].map((one) => one.getByRole("row").filter({ hasText: another }));
+      for (const row of rows) await row.getByText("succeeded").waitFor();
+      await world.must("DELETE", `${S("db")}/backups/${another}`);
+      for (const row of rows) await row.waitFor({ state: "detached" });
+      expect(await reader.page.getByRole("button", { name: /Back up|Restore|Delete/ }).count()).toBe(0);
+      await reader.page.context().close();
+
+      await page.getByRole("button", { name: "Fork bkp_" }).click();
+      await dialog.getByText("with keys of its own").waitFor();
+      expect(await accessibilityFaults(page)).toEqual([]);
+      expect(await dialog.getByLabel("Name").inputValue()).toBe("db-2");
+      await dialog.getByLabel("Environment").selectOption("production");
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await page.waitForURL(/services\/db-2\/backups/);
+      // While it is restored, the backup cannot be deleted.
+      await page.locator(".note .status", { hasText: "succeeded" }).waitFor();
+      await page.goBack();
+
+      await page.getByRole("button", { name: "Delete bkp_" }).click();
+      await dialog.getByText("cannot be restored any more").waitFor();
+      await dialog.getByRole("button", { name: "Delete" }).click();
+      await page.getByRole("heading", { name: "No backups yet" }).waitFor();
+      expect(complaints).toEqual([]);
+      await page.context().close();
+    },
+  );
+
+  test.skipIf(type === undefined)(
+    "an addon that was deleted is brought back from its newest backup, and an owner deletes that",
+    async () => {
+      const { world } = stage;
+      const { E, S } = await world.environment();
+      await serviceOf(world, E, "lost", { type });
+      await eventually("it runs", async () => {
+        const { status } = await world.must<{ status: string }>("GET", S("lost"));
+        return status === "running";
+      });
+      const { id } = await world.must<{ id: string }>("POST", `${S("lost")}/backups`);
+      await eventually("it is backed up", async () => {
+        const { status } = await world.must<{ status: string }>("GET", `${S("lost")}/backups/${id}`);
+        return status === "succeeded";
+      });
+      await world.must("DELETE", S("lost"), { confirmImpact: true });
+      const { page, complaints } = await openConsole(stage, screen(`${world.A}/backups`), {
+        bypassCSP: true,
+      });
+      const row = page.getByRole("row").filter({ has: page.getByText("lost", { exact: true }) });
+      await row.waitFor();
+      expect(await accessibilityFaults(page)).toEqual([]);
+      const reader = await openConsole(stage, screen(`${world.A}/backups`), {
+        user: await world.member("reader"),
+      });
+      await reader.page.getByText("lost", { exact: true }).waitFor();
+      expect(await reader.page.getByRole("button", { name: /Bring back|Delete/ }).count()).toBe(0);
+      await reader.page.context().close();
+
+      await row.getByRole("button", { name: "Bring back" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByLabel("Name").fill("found");
+      const [, environmentId] = /environments\/(env_\w+)/.exec(E) ?? [];
+      await dialog.getByLabel("Environment").selectOption(environmentId!);
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await page.waitForURL(/services\/found\/backups/);
+      await eventually("it has the data", async () => {
+        const { backups } = await world.must<{ backups?: { restore?: { status: string } } }>(
+          "GET",
+          S("found"),
+        );
+        return backups?.restore?.status === "succeeded";
+      });
+      await page.goBack();
+      await row.getByRole("button", { name: "Delete" }).click();
+      await dialog.getByRole("button", { name: "Delete" }).click();
+      await row.waitFor({ state: "detached" });
+      expect(complaints).toEqual([]);
+      await page.context().close();
+    },
+  );
+
+  test("where addons cannot be backed up, the screen says why, as text, and offers nothing", async () => {
+    const { world } = stage;
+    const { E, S } = await world.environment();
+    await serviceOf(world, E, "cache", { type: "redis" });
+    const { page, complaints } = await openConsole(stage, screen(E), { bypassCSP: true });
+    // As an installation that cannot back up answers.
+    const service = await world.must<object>("GET", S("cache"));
+    const capabilities = { backups: false, backupsReason: "There is no <b>pg_dump</b> here." };
+    await page.route(`**${S("cache")}`, (route) => route.fulfill({ json: { ...service, capabilities } }));
+    await page.getByRole("link", { name: "cache" }).first().click();
+    await page.getByRole("link", { name: "Backups" }).click();
+    await page.getByRole("heading", { name: "Addons are not backed up here" }).waitFor();
+    await page.getByText("There is no <b>pg_dump</b> here.").waitFor();
+    expect(await page.getByRole("button", { name: /Back up|Restore/ }).count()).toBe(0);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+});
