@@ -17,6 +17,7 @@ import { rotateLogs } from "./data/logs.ts";
 import { choosePublicAddresses } from "./data/public-addresses.ts";
 import { readSecrets, type Secrets } from "./data/secrets.ts";
 import { StartFailure } from "./failure.ts";
+import { tryGroups } from "./groups.ts";
 import { startMailCapture } from "./mail/capture.ts";
 import { findNatsServer } from "./nats/install.ts";
 import { startNats } from "./nats/nats.ts";
@@ -56,6 +57,7 @@ export type Platform = {
     moved: MovedPort[];
     fresh: boolean;
     noWalls: string | undefined;
+    noLimits: string | undefined;
   }>;
   /** Stops in order: gateway, services, NATS, PostgreSQL; takes at most 9 s. */
   stop(): Promise<void>;
@@ -148,6 +150,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     await makeFolder(folder.deployer);
     const appsDir = await placeApps(folder, display.line);
     const walls = await tryWalls(folder.dir, appsDir);
+    const groups = tryGroups();
     const { publicUrl, appsDomain } = await choosePublicAddresses(folder, options);
     const behindProxy = publicUrl !== undefined || appsDomain !== undefined;
     if (publicUrl === undefined && !isLoopback(listen)) throw new StartFailure("usage", withoutUrl(listen));
@@ -178,6 +181,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       deployerDir: folder.deployer,
       appsDir,
       walls,
+      groups,
       programsDir,
       mail: sending,
       payments: paying.settings,
@@ -200,7 +204,15 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       ...(checkoutUrl && { checkoutUrl }),
       pid: process.pid,
     };
-    return { info, listen, router: ports.router as number, moved, fresh, noWalls: walls.missing };
+    return {
+      info,
+      listen,
+      router: ports.router as number,
+      moved,
+      fresh,
+      noWalls: walls.missing,
+      noLimits: groups.missing,
+    };
   }
 
   async function stop(): Promise<void> {

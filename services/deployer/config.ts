@@ -59,6 +59,8 @@ export const fields = {
   appsDir: optionalText("APPS_DIR"),
   /** Whether apps and builds are run behind walls (docs/one-machine-proxy.md#walls). */
   appWalls: choice("APP_WALLS", ["on", "off"] as const, "off"),
+  /** The folder of control groups that hold apps and runs to their sizes (docs/one-machine-proxy.md#sizes). */
+  appGroups: optionalText("APP_GROUPS"),
   /** What is hidden behind them besides DATA_DIR and APPS_DIR: a list of absolute paths. */
   hiddenPaths: json<string[]>("HIDDEN_PATHS", [], isPaths, "a list of absolute paths"),
   /** Port of all apps, which differ by host name; 0 takes a free one. */

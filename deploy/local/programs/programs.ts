@@ -1,4 +1,5 @@
 import type { Secrets } from "../data/secrets.ts";
+import type { LocalGroups } from "../groups.ts";
 import type { PaymentSettings } from "../payments.ts";
 import { addonRole, database } from "../postgres/database.ts";
 import type { LocalWalls } from "../walls.ts";
@@ -24,6 +25,7 @@ export type PlatformContext = {
   /** Where apps are built and run. */
   appsDir: string;
   walls: LocalWalls;
+  groups: LocalGroups;
   /** Where fetched programs are kept. */
   programsDir: string;
   /** How services send mail. */
@@ -86,10 +88,12 @@ export const programs: Program[] = [
       deployerDir,
       appsDir,
       walls,
+      groups,
       programsDir,
     }) => ({
       DATA_DIR: deployerDir,
       APPS_DIR: appsDir,
+      APP_GROUPS: groups.folder ?? "",
       APP_WALLS: walls.missing === undefined ? "on" : "off",
       HIDDEN_PATHS: JSON.stringify(walls.hidden),
       PROGRAMS_DIR: programsDir,

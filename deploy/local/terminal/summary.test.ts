@@ -19,6 +19,7 @@ const about = {
   seconds: 1,
   fresh: false,
   noWalls: undefined,
+  noLimits: undefined,
 };
 
 test("a journal gets no secret: it says where they are", async () => {
@@ -48,5 +49,13 @@ test("whether apps have walls is said, and why not", async () => {
   });
   expect(open).toMatch(
     /without walls \(bubblewrap \(bwrap\) is not on the PATH\): whoever can deploy can read all data/,
+  );
+});
+
+test("whether sizes are enforced is said, and why not", async () => {
+  expect(await summary(info, { ...about, journal: false })).toContain("held to the memory and CPU");
+  const noLimits = "/sys/fs/cgroup is not of cgroup v2";
+  expect(await summary(info, { ...about, journal: false, noLimits })).toContain(
+    `Sizes are not enforced (${noLimits})`,
   );
 });

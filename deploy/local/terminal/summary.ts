@@ -33,6 +33,8 @@ type About = {
   seconds: number;
   /** Why apps have no walls; absent if they have. */
   noWalls: string | undefined;
+  /** Why apps are not held to their sizes, if they are not. */
+  noLimits: string | undefined;
   /** Nothing has been deployed here yet. */
   fresh: boolean;
   /** It goes to a log that others read and that is kept: secrets stay out of it. */
@@ -82,6 +84,9 @@ export async function summary(info: LocalInfo, about: About): Promise<string> {
     "",
     ...(isLoopback(listen) ? [] : [`The API and apps listen at ${listen}, without TLS.`]),
     ...describeWalls(about.noWalls),
+    about.noLimits === undefined
+      ? "Apps are held to the memory and CPU of their size."
+      : `Sizes are not enforced (${about.noLimits}): docs/one-machine-proxy.md#sizes.`,
     "",
     ...moved.map(describeMove),
     ...(moved.length > 0 ? [""] : []),

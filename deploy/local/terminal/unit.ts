@@ -41,13 +41,14 @@ KillMode=mixed
 TimeoutStopSec=30
 # One app that takes too much memory does not end the others, or Berth.
 OOMPolicy=continue
+# Apps are held to their sizes in groups below this one: so no ProtectControlGroups here.
+Delegate=cpu memory pids
 LimitNOFILE=65536
 
 NoNewPrivileges=yes
 PrivateTmp=yes
 PrivateDevices=yes
 ProtectSystem=full
-ProtectControlGroups=yes
 ProtectKernelModules=yes
 ProtectClock=yes
 ProtectHostname=yes

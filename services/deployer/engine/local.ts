@@ -2,6 +2,7 @@ import { mkdir } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join, resolve } from "node:path";
 import type { Logger } from "../../kit/log.ts";
+import { openControlGroups } from "../../kit/process/control-groups.ts";
 import type { Running } from "../../kit/process/process.ts";
 import { noWalls, raiseWalls } from "../../kit/process/walls.ts";
 import { createLocalAddons } from "../addons/local/adapter.ts";
@@ -73,6 +74,7 @@ export async function startLocalEngine(config: LocalConfig, secrets: Secrets, lo
     secret: secrets.runtimeSecret,
     router,
     walls,
+    groups: config.appGroups === undefined ? undefined : openControlGroups(config.appGroups),
     log,
   });
   await runtime.start();

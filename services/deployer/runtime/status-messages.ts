@@ -1,3 +1,4 @@
+import { sizes } from "../../kit/sizes.ts";
 import { maskSecrets } from "../shared/mask-secrets.ts";
 import { excerptCrash } from "./crash-excerpt.ts";
 
@@ -42,6 +43,13 @@ export function quoteOutput(lines: string[], secrets: string[]): string {
   if (lines.length === 0) return "It wrote nothing.";
   const masked = maskSecrets(secrets)(lines.join("\n"));
   return `It wrote:\n${excerptCrash(masked.split("\n")).join("\n")}`;
+}
+
+export const RUN_OUT_OF_MEMORY = "It needed more memory than the service's size allows.";
+
+/** Returns that an app was ended because of its memory. */
+export function describeOutOfMemory(size: keyof typeof sizes): string {
+  return `The app was killed because it used more memory than its size ${size} allows (${sizes[size].memory} MiB).`;
 }
 
 const SIGNALS: Record<number, string> = {

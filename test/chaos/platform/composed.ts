@@ -80,6 +80,7 @@ export async function startComposed({ dir, smtpUrl, extra = {} }: Options): Prom
     deployerDir: folder.deployer,
     appsDir: folder.deployer,
     walls: { hidden: [], missing: "faults are looked for in what apps do, not in what they see" },
+    groups: { missing: "faults are looked for in what apps do, not in what they use" },
     mail: { url: smtpUrl, from: MAIL_FROM },
     payments: simulator.settings,
   };

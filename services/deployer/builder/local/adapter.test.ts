@@ -21,6 +21,8 @@ import { createDiskStore } from "../../store/disk/adapter.ts";
 import { createLocalBuilder } from "./adapter.ts";
 
 const log = { info() {}, warn() {}, error: console.error };
+/** Go's first build on a machine compiles its whole library, which takes minutes on a busy one. */
+const GO_MS = 600_000;
 
 async function openLocal(environment: NodeJS.ProcessEnv = process.env) {
   const root = mkdtempSync(join(tmpdir(), "berth-builder-"));
@@ -173,14 +175,13 @@ HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Greeter).serve_forever()`;
     const program = `package main
 import ("net/http"; "os")
 func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("from go")) })) }`;
-    const request = await requestOf(local.store, [
-      file("go.mod", "module app\n\ngo 1.20\n"),
-      file("main.go", program),
-    ]);
+    const sources = [file("go.mod", "module app\n\ngo 1.20\n"), file("main.go", program)];
+    const request = await requestOf(local.store, sources, { timeoutMs: GO_MS });
     const built = await local.builder.build(request, never).catch((error) => error);
     if (built.code === "toolchain_missing") context.skip("there is no go on this machine");
+    expect(built).toMatchObject({ runtime: "go" });
     expect((await local.ask(built, "/", {})).body).toBe("from go");
-  });
+  }, 2 * GO_MS);
 
   test("a source whose folders can be built, but not its root, says which", async () => {
     const app = { name: "backend/app.py", content: "print(1)" };

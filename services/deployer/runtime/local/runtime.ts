@@ -3,6 +3,7 @@ import { rm } from "node:fs/promises";
 import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { createKeyedMutex } from "../../../kit/concurrency/keyed-mutex.ts";
+import { type ControlGroups, noControlGroups } from "../../../kit/process/control-groups.ts";
 import { noWalls, type Walls } from "../../../kit/process/walls.ts";
 import { startAliveMark } from "../../shared/alive-mark.ts";
 import type { Logger } from "../../shared/logger.ts";
@@ -35,6 +36,8 @@ export type LocalRuntimeOptions = {
   router: Router;
   /** What apps and runs are started behind; nothing isolates them from each other without. */
   walls?: Walls;
+  /** Holds apps and runs to their sizes; nothing does without. */
+  groups?: ControlGroups;
   log: Logger;
   times?: Partial<LocalTimes>;
 };
@@ -81,6 +84,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
     toolFolders: findToolFolders(),
     python: findPython(),
     walls: options.walls ?? noWalls,
+    groups: options.groups ?? noControlGroups,
     router: options.router,
     sealer: createSealer(options.secret),
     log: options.log,

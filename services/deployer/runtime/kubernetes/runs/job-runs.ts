@@ -7,6 +7,7 @@ import { readPodLog } from "../../../kube/pods/pod-log.ts";
 import { resourcesOf } from "../../../kube/pods/resources.ts";
 import { withExec } from "../../../shared/exec-command.ts";
 import { RUN_OUTPUT_LINES, type Run, type RunPlace, type RunStatus, type Runs } from "../../port.ts";
+import { RUN_OUT_OF_MEMORY } from "../../status-messages.ts";
 import { CONTAINER } from "../app-pods.ts";
 import type { Environments } from "../namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
@@ -89,7 +90,7 @@ export function toRunStatus({ status }: V1Job, pod: V1Pod | undefined): RunStatu
     return {
       state: "failed",
       exitCode: ended?.exitCode,
-      ...(memory && { message: "It needed more memory than the service's size allows." }),
+      ...(memory && { message: RUN_OUT_OF_MEMORY }),
     };
   }
   const why = container?.state?.waiting?.message;

@@ -12,8 +12,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { rm } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
+import type { ControlGroups } from "../../../../kit/process/control-groups.ts";
 import type { Walls } from "../../../../kit/process/walls.ts";
+import { sizes } from "../../../../kit/sizes.ts";
 import {
   endProcesses,
   findProcessesOf,
@@ -22,6 +24,7 @@ import {
   startedOf,
 } from "../../../shared/process-tree.ts";
 import { RUN_OUTPUT_LINES, type Run, type RunPlace, type RunStatus, type Runs } from "../../port.ts";
+import { RUN_OUT_OF_MEMORY } from "../../status-messages.ts";
 import { chooseAppPort } from "../app-port.ts";
 import {
   artifactFolders,
@@ -40,6 +43,7 @@ export type LocalRunsOptions = {
   toolFolders: string[];
   python: PythonFolders;
   walls: Walls;
+  groups: ControlGroups;
   graceMs: number;
 };
 
@@ -52,7 +56,7 @@ const OUTPUT_BYTES = 1024 ** 2;
  * is in its folder. The variables are not: a command is never started twice.
  */
 export function createLocalRuns(options: LocalRunsOptions): Runs & { stopAll: () => Promise<void> } {
-  const { artifactsFolder } = options;
+  const { artifactsFolder, groups } = options;
   const folderOf = ({ name }: Pick<RunPlace, "name">) => {
     if (!/^[a-z0-9-]{1,60}$/.test(name)) throw new Error(`not the name of a run: ${JSON.stringify(name)}`);
     return join(options.folder, name);
@@ -67,7 +71,9 @@ export function createLocalRuns(options: LocalRunsOptions): Runs & { stopAll: ()
     if (!existsSync(folder)) return undefined;
     const exitCode = readExitCode(folder);
     if (exitCode === 0) return { state: "succeeded", exitCode };
-    if (exitCode !== undefined) return { state: "failed", exitCode };
+    const memory = groups.ranOutOfMemory(basename(folder));
+    if (exitCode !== undefined)
+      return { state: "failed", exitCode, ...(memory && { message: RUN_OUT_OF_MEMORY }) };
     const leader = readLeader(folder);
     if (leader ? isAlive(leader) : findProcessesOf(folder).length > 0) return { state: "running" };
     // It may have ended since the first look.
@@ -114,6 +120,7 @@ export function createLocalRuns(options: LocalRunsOptions): Runs & { stopAll: ()
     async remove(place) {
       const folder = folderOf(place);
       await end(folder);
+      groups.remove(place.name);
       await rm(folder, { recursive: true, force: true });
     },
     async stopAll() {
@@ -123,7 +130,7 @@ export function createLocalRuns(options: LocalRunsOptions): Runs & { stopAll: ()
   };
 
   function describeProcess(
-    { toolFolders, python: all, walls }: LocalRunsOptions,
+    { toolFolders, python: all, walls, groups }: LocalRunsOptions,
     run: Run,
     port: number,
     own: string,
@@ -144,7 +151,8 @@ export function createLocalRuns(options: LocalRunsOptions): Runs & { stopAll: ()
       tmp: join(own, "tmp"),
       tools: [...toolFolders, ...python.tools],
     };
-    const argv = walls(["/bin/sh", "-c", command], sight);
+    // Without the shell around it, which writes down how it ended.
+    const argv = groups.enter(run.name, sizes[release.size], walls(["/bin/sh", "-c", command], sight));
     return { cwd, argv, env: { PATH, HOME: home, LANG: "C.UTF-8", ...release.env, PORT: String(port) } };
   }
 }

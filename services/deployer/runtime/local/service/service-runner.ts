@@ -1,7 +1,9 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import type { ControlGroups } from "../../../../kit/process/control-groups.ts";
 import type { Walls } from "../../../../kit/process/walls.ts";
+import { sizes } from "../../../../kit/sizes.ts";
 import { endedUnwatched } from "../../../shared/alive-mark.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { UsageChange } from "../../../terms/usage-change.ts";
@@ -50,6 +52,7 @@ export type ServiceContext = {
   toolFolders: string[];
   python: PythonFolders;
   walls: Walls;
+  groups: ControlGroups;
   router: Router;
   sealer: Sealer;
   log: Logger;
@@ -106,6 +109,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   function fillUp(rollout: Rollout): void {
     const { release, generation } = rollout.record;
     for (const replica of rollout.replicas.splice(release.replicas)) retirement.retire(replica);
+    for (const one of recordsOf(rollout.replicas)) home.groups.limit(one.name, sizes[release.size]);
     while (rollout.replicas.length < release.replicas) {
       const index = rollout.replicas.length;
       const slot = slotOf(generation, index);

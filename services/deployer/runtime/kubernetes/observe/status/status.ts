@@ -1,9 +1,14 @@
 import type { V1Deployment } from "@kubernetes/client-node";
-import { sizes } from "../../../../../kit/sizes.ts";
 import { annotation } from "../../../../kube/names.ts";
 import { PULL_FAILURES, START_FAILURES } from "../../../../kube/pods/pod-failures.ts";
 import type { RuntimeReason, RuntimeState, RuntimeStatus } from "../../../port.ts";
-import { describeExit, notAnswering, notAvailableInTime, SLOW_START_MS } from "../../../status-messages.ts";
+import {
+  describeExit,
+  describeOutOfMemory,
+  notAnswering,
+  notAvailableInTime,
+  SLOW_START_MS,
+} from "../../../status-messages.ts";
 import type { ReleaseState } from "../../release/release-annotations.ts";
 import type { PodFacts } from "./pod-facts.ts";
 
@@ -219,8 +224,7 @@ function withoutBackOff({ reason, message = reason }: { reason: string; message?
 }
 
 function describeEnd({ lastEnd }: PodFacts, { release: { size } }: ReleaseState): string {
-  if (lastEnd?.reason !== "OOMKilled") return describeExit(lastEnd?.exitCode);
-  return `The app was killed because it used more memory than its size ${size} allows (${sizes[size].memory} MiB).`;
+  return lastEnd?.reason === "OOMKilled" ? describeOutOfMemory(size) : describeExit(lastEnd?.exitCode);
 }
 
 /** Returns why replicas that do not crash are not available. */

@@ -4,7 +4,9 @@ import { closeSync, mkdirSync, openSync, readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import type { ControlGroups } from "../../../../../kit/process/control-groups.ts";
 import type { Walls } from "../../../../../kit/process/walls.ts";
+import { sizes } from "../../../../../kit/sizes.ts";
 import { withExec } from "../../../../shared/exec-command.ts";
 import { endProcesses, isAlive, type ProcessRef, startedOf } from "../../../../shared/process-tree.ts";
 import type { Release } from "../../../port.ts";
@@ -30,6 +32,8 @@ export type InstanceContext = {
   toolFolders: string[];
   python: PythonFolders;
   walls: Walls;
+  /** One for each instance, by its name. */
+  groups: ControlGroups;
   logs: LogStore;
 };
 
@@ -39,6 +43,8 @@ export type Instance = {
   readonly folder: string;
   /** Resolves when its first process has ended, with a sentence that says how. */
   readonly ended: Promise<string>;
+  /** Whether it ended because of its memory. */
+  ranOutOfMemory(): boolean;
   /** Ends all its processes, collects its last output, removes its folder. Another call can only shorten the grace. */
   end(graceMs: number): Promise<void>;
 };
@@ -59,7 +65,7 @@ export async function startInstance(
   let ended: Promise<string>;
   try {
     const { argv, cwd, env } = describeProcess(home, release, port, folder);
-    const [file, ...args] = argv;
+    const [file, ...args] = home.groups.enter(name, sizes[release.size], argv);
     const child = spawn(file!, args, {
       cwd,
       env,
@@ -77,7 +83,7 @@ export async function startInstance(
     closeSync(errors);
   }
   const collector = collectOutput(folder, name, home.logs, { stdout: 0, stderr: 0 });
-  return wrap(record, folder, collector, ended);
+  return wrap(home, record, folder, collector, ended);
 }
 
 /** Adopts an instance that an earlier process started; undefined when it has ended meanwhile. */
@@ -93,7 +99,7 @@ export async function adoptInstance(
     home.logs,
     await home.logs.collectedOffsets(record.name),
   );
-  return wrap(record, folder, collector, waitForEnd(record));
+  return wrap(home, record, folder, collector, waitForEnd(record));
 }
 
 /** Ends the instances that exist now and are not among `kept`, and collects their last output. */
@@ -114,12 +120,14 @@ export async function sweepInstances(
       const collector = collectOutput(folder, name, home.logs, await home.logs.collectedOffsets(name));
       collector.collect(true);
       collector.close();
+      home.groups.remove(name);
       await rm(folder, { recursive: true, force: true });
     }),
   );
 }
 
 function wrap(
+  { groups }: InstanceContext,
   record: InstanceRecord,
   folder: string,
   collector: Collector,
@@ -131,6 +139,7 @@ function wrap(
     await endProcesses(record.started ? record : undefined, folder, () => deadline);
     collector.collect(true);
     collector.close();
+    groups.remove(record.name);
     await rm(folder, { recursive: true, force: true });
   };
   const end = (graceMs: number) => {
@@ -138,7 +147,7 @@ function wrap(
     ending ??= finish();
     return ending;
   };
-  return { record, folder, ended, end };
+  return { record, folder, ended, ranOutOfMemory: () => groups.ranOutOfMemory(record.name), end };
 }
 
 /** Returns command and environment: the app's variables, PORT and a minimum, nothing of this process's environment. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { maskSecrets } from "../../../../shared/mask-secrets.ts";
 import { READ_LINES } from "../../../crash-excerpt.ts";
-import { quoteOutput } from "../../../status-messages.ts";
+import { describeOutOfMemory, quoteOutput } from "../../../status-messages.ts";
 import type { GenerationRecord, InstanceRecord } from "../record/service-record.ts";
 import { waitUntilHealthy, watchHealth } from "./health-check.ts";
 import { type Instance, type InstanceContext, startInstance } from "./instance.ts";
@@ -78,7 +78,8 @@ export function superviseReplica(
   async function superviseInstance(current: Instance): Promise<void> {
     const ended = new AbortController();
     const checking = checkHealth(current, AbortSignal.any([ended.signal, retired.signal]));
-    const how = await current.ended;
+    const ending = await current.ended;
+    const how = current.ranOutOfMemory() ? describeOutOfMemory(rollout.release.size) : ending;
     ended.abort();
     await checking;
     silent = false;
