@@ -171,7 +171,7 @@ HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Greeter).serve_forever()`;
     expect((await local.ask(result, "/", {})).body).toBe("plain");
   });
 
-  test("a Go app is compiled where there is a toolchain", async (context) => {
+  test("a Go app is compiled where there is a toolchain", { timeout: 2 * GO_MS }, async (context) => {
     const program = `package main
 import ("net/http"; "os")
 func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("from go")) })) }`;
@@ -179,9 +179,9 @@ func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.Handler
     const request = await requestOf(local.store, sources, { timeoutMs: GO_MS });
     const built = await local.builder.build(request, never).catch((error) => error);
     if (built.code === "toolchain_missing") context.skip("there is no go on this machine");
-    expect(built).toMatchObject({ runtime: "go" });
+    expect(built).toHaveProperty("artifact");
     expect((await local.ask(built, "/", {})).body).toBe("from go");
-  }, 2 * GO_MS);
+  });
 
   test("a source whose folders can be built, but not its root, says which", async () => {
     const app = { name: "backend/app.py", content: "print(1)" };
