@@ -12,8 +12,9 @@ import { createNamespaceWatches } from "./namespace-watch.ts";
 import { createPatches, imageOf, newerPatches, patchables } from "./patches.ts";
 import { GENERATION, MOVED, PASSWORD, RESTORED, SIZE } from "./server/annotations.ts";
 import { addonObjects, type FixedSettings, type ManifestOptions, secretName } from "./server/manifests.ts";
-import { addonOutcome } from "./server/pod-status.ts";
+import { addonOutcome, addonStatus } from "./server/pod-status.ts";
 import { passwordMark, programs } from "./server/server-scripts.ts";
+import { growVolumes } from "./server/volumes.ts";
 
 export type KubernetesAddonsOptions = ManifestOptions &
   Omit<KubernetesBackupsOptions, "restart" | "serverOf"> & {
@@ -53,13 +54,24 @@ export function createKubernetesAddons(
 ): AddonServers & { stop: () => Promise<void> } {
   const { kube, namespacePrefix } = options;
   let changed = (_serviceId: string) => {};
-  const watches = createNamespaceWatches(options, (serviceId) => changed(serviceId));
+  const { growTo } = options;
+  const watches = createNamespaceWatches<V1StatefulSet>(
+    options,
+    {
+      kind: kinds.StatefulSet,
+      pods: "addon",
+      podsOf: ({ metadata }, all) => [all.get(`${metadata?.name}-0`)].filter((pod) => pod !== undefined),
+      statusOf: (set, [pod], now) => addonStatus(set, pod, now),
+      check: growTo === undefined ? undefined : (query) => growVolumes({ ...options, size: growTo }, query),
+    },
+    (serviceId) => changed(serviceId),
+  );
   const spaceOf = (environmentId: string) => namespaceOf(namespacePrefix, environmentId);
   const newer = newerPatches(options.patchImages);
   const patches = createPatches(
     "statefulset",
     newer,
-    () => patchables(watches.servers()),
+    () => patchables(watches.servers().map(({ server: set, pods: [pod] }) => ({ set, pod }))),
     options.patchAfterMs,
   );
 

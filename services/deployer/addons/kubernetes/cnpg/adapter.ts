@@ -8,6 +8,7 @@ import type { AddonType } from "../../../terms/services.ts";
 import { toStorableText } from "../../../terms/storable-text.ts";
 import type { Addon, AddonServers, AddonStatus } from "../../port.ts";
 import { createKubernetesBackups, type KubernetesBackupsOptions } from "../backups/adapter.ts";
+import { createNamespaceWatches } from "../namespace-watch.ts";
 import { createPatches, newerPatches } from "../patches.ts";
 import { GENERATION, MOVED, SIZE } from "../server/annotations.ts";
 import { programs } from "../server/server-scripts.ts";
@@ -21,8 +22,7 @@ import {
   secretOf,
   serviceOf,
 } from "./manifests.ts";
-import { clusterOutcome } from "./status.ts";
-import { watchClusters } from "./watch.ts";
+import { clusterOutcome, clusterStatus, isWhole } from "./status.ts";
 
 export type CnpgAddonsOptions = CnpgManifestOptions &
   Pick<KubernetesBackupsOptions, "copies"> & {
@@ -59,10 +59,27 @@ export function createCnpgAddons(
 ): Omit<AddonServers, "ownServer" | "postgresEngine"> & { stop: () => Promise<void> } {
   const { kube, namespacePrefix } = options;
   let changed = (_serviceId: string) => {};
-  const watches = watchClusters(options, (serviceId) => changed(serviceId));
+  const watches = createNamespaceWatches<kinds.PostgresClusterObject>(
+    options,
+    {
+      kind: kinds.PostgresCluster,
+      pods: "instance",
+      podsOf: ({ metadata }, all) =>
+        [...all.values()].filter((pod) => pod.metadata?.labels?.[CLUSTER] === metadata?.name),
+      statusOf: clusterStatus,
+    },
+    (serviceId) => changed(serviceId),
+  );
   const spaceOf = (environmentId: string) => namespaceOf(namespacePrefix, environmentId);
   const newer = newerPatches(options.patchImages);
-  const patches = createPatches("cnpg", newer, watches.servers, options.patchAfterMs);
+  const patchable = () =>
+    watches.servers().flatMap(({ server, pods }) => {
+      const status = clusterStatus(server, pods, Date.now());
+      const serves = status?.running === true && isWhole(server, pods);
+      const { [MOVED]: moved } = server.metadata?.annotations ?? {};
+      return status ? { ...status, image: server.spec?.imageName, serves, moved } : [];
+    });
+  const patches = createPatches("cnpg", newer, patchable, options.patchAfterMs);
 
   /** Applies the Secret unless it has a newer password, and returns its version. */
   async function applySecret(addon: Addon, password: string): Promise<string | undefined> {
