@@ -32,6 +32,7 @@ case "${0##*/} $*" in
     [ -z "${KEYS_FAIL:-}" ] || exit 1
     printf 'kind: Secret\nmetadata:\n  name: berth-keys\n  uid: 1\n'
     ;;
+  *" get secret berth-owner"*yaml) printf 'kind: Secret\nmetadata:\n  name: berth-owner\n  uid: 2\n' ;;
   *" get secret berth-owner"*) printf aHVudGVyMg== ;;
   *" get job berth-"*) echo "${JOB:-Complete}" ;;
   *" get nodes"*) echo "${NODE:-node1 Ready}" ;;
