@@ -50,13 +50,13 @@ export async function insertUploaded(tx: Tx, uploaded: Uploaded): Promise<Backup
   return row!;
 }
 
-/** Lists uploads of which no backup was made in time. */
-export function listLeftUploads(db: Db, limit: number) {
+/** Lists uploads of which no backup was made in time: those of a few hours. */
+export function listLeftUploads(db: Db) {
   return many<Upload>(
     db,
     "uploads_left",
     `select id, account_id as "accountId", service_id as "serviceId" from backup_uploads
-     where created_at < now() - interval '${SWEPT}' order by created_at limit $1`,
-    [limit],
+     where created_at < now() - interval '${SWEPT}' order by created_at`,
+    [],
   );
 }

@@ -1,4 +1,4 @@
-import { readdir } from "node:fs/promises";
+import { mkdir, readdir, rm, rmdir } from "node:fs/promises";
 import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
@@ -189,13 +189,36 @@ withRedis(
       [left.upload],
     );
     await eventually("it is removed", async () => {
-      await sweepUploads({ pool: berth.pool, store: disk }, 10);
+      await sweepUploads({ pool: berth.pool, store: disk });
       return (await files(left.upload)).length === 0;
     });
     expect(await files(taken.upload)).toHaveLength(1);
     expect((await complete(store, young.upload)).status).toBe("succeeded");
   },
 );
+
+withRedis("uploads that cannot be removed hold up no others, and are tried again", async () => {
+  const store = await addonWithBackups(berth, "redis", newId("acc"));
+  const [stuck, other] = [await upload(store, RDB), await upload(store, RDB)];
+  const object = join(berth.dataDir, "store", "objects", `dumps+${store.id}+${stuck.upload}`);
+  await rm(object);
+  await mkdir(object);
+  await berth.pool.query(
+    `update backup_uploads set created_at = now() - interval '5 hours' - make_interval(hours => (id = $1)::int)
+     where service_id = $2`,
+    [stuck.upload, store.id],
+  );
+  const disk = createDiskStore({
+    ...{ folder: join(berth.dataDir, "store"), baseUrl: "", secrets: ["x"] },
+    log: console,
+  });
+  await expect(sweepUploads({ pool: berth.pool, store: disk })).rejects.toThrow(stuck.upload);
+  expect(await files(other.upload)).toEqual([]);
+  await rmdir(object);
+  await sweepUploads({ pool: berth.pool, store: disk });
+  const { rows } = await berth.pool.query("select id from backup_uploads where service_id = $1", [store.id]);
+  expect(rows).toEqual([]);
+});
 
 withRedis("what was uploaded goes with its addon, at once", async () => {
   const store = await addonWithBackups(berth, "redis", newId("acc"));

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { tryEach } from "../../kit/concurrency/try-each.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { invalid } from "../../kit/rpc/refusals.ts";
 import { dumpPrefix } from "../secrets.ts";
@@ -73,14 +74,12 @@ async function headOf(store: Deps["store"], key: string): Promise<Buffer> {
   return Buffer.concat(chunks).subarray(0, HEADER_BYTES);
 }
 
-/** Removes uploads of which no backup was made, with their objects. Returns how many it were. */
-export async function sweepUploads({ pool, store }: Deps, limit: number): Promise<number> {
-  const left = await listLeftUploads(pool, limit);
-  for (const { id, serviceId } of left) {
+/** Removes uploads of which no backup was made, with their objects. One that cannot be removed holds up no others. */
+export async function sweepUploads({ pool, store }: Deps): Promise<void> {
+  await tryEach(await listLeftUploads(pool), async ({ id, serviceId }) => {
     // First: the row says where they are.
     await store.remove(uploadKey(serviceId, id));
     await store.remove(backupKey(serviceId, id));
     await deleteUpload(pool, id);
-  }
-  return left.length;
+  });
 }
