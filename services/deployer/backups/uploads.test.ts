@@ -9,7 +9,7 @@ import { addonAdmin, command, type PublishedKeys, withDumps, withRedis } from ".
 import { createDiskStore } from "../store/disk/adapter.ts";
 import { startDeployer, type TestDeployer } from "../testing/testing.ts";
 import { addonWithBackups } from "./testing.ts";
-import { sweepUploads } from "./uploads.ts";
+import { sweepUploads, takeUpload } from "./uploads.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -22,6 +22,9 @@ type Addon = Awaited<ReturnType<typeof addonWithBackups>>;
 const RDB = Buffer.from("REDIS0011 and what is in it");
 const files = async (of: string) =>
   (await readdir(join(berth.dataDir, "store", "objects"))).filter((name) => name.includes(of));
+
+const diskStore = () =>
+  createDiskStore({ folder: join(berth.dataDir, "store"), baseUrl: "", secrets: ["x"], log: console });
 
 const put = (url: string, body: Buffer, type = "application/octet-stream") =>
   fetch(url, { method: "PUT", headers: { "content-type": type }, body: new Uint8Array(body) });
@@ -145,6 +148,26 @@ withRedis("an upload is of one addon, and becomes one backup, however often it i
   await eventually("its object is removed", async () => (await files(name)).length === 0);
 });
 
+withRedis("what was checked is what becomes the backup, also when another request is late", async () => {
+  const store = await addonWithBackups(berth, "redis");
+  const { upload: name, uploadUrl } = await upload(store, RDB);
+  const disk = diskStore();
+  const { promise: late, resolve } = Promise.withResolvers<void>();
+  // It has seen that nobody took the dump yet.
+  const slow = { ...disk, move: (from: string, to: string) => late.then(() => disk.move(from, to)) };
+  const taken = takeUpload({ pool: berth.pool, store: slow }, { id: store.id, type: "redis" }, name);
+  await eventually("it is being taken", async () => {
+    const { rows } = await berth.pool.query("select taken_until from backup_uploads where id = $1", [name]);
+    return rows[0].taken_until !== null;
+  });
+  expect(await refused(complete(store, name))).toBe("409 backup_running");
+  resolve();
+  await taken;
+  await complete(store, name);
+  await put(uploadUrl, Buffer.from("REDIS0011 and something else"));
+  expect(await saved(store, name)).toEqual(RDB);
+});
+
 withRedis("an addon has few uploads at once, and with them no more backups than others", async () => {
   const store = await addonWithBackups(berth, "redis");
   const begin = () => store.backups.createBackupUpload(store.path);
@@ -170,12 +193,7 @@ withRedis(
     const left = await upload(store, RDB);
     const taken = await upload(store, RDB);
     const young = await upload(store, RDB);
-    const disk = createDiskStore({
-      folder: join(berth.dataDir, "store"),
-      baseUrl: "",
-      secrets: ["x"],
-      log: console,
-    });
+    const disk = diskStore();
     await disk.move(`dumps/${store.id}/${taken.upload}`, `backups/${store.id}/${taken.upload}.upload`);
     // As it is after a kill, it can still be completed.
     expect((await complete(store, taken.upload)).status).toBe("succeeded");
@@ -208,10 +226,7 @@ withRedis("uploads that cannot be removed hold up no others, and are tried again
      where service_id = $2`,
     [stuck.upload, store.id],
   );
-  const disk = createDiskStore({
-    ...{ folder: join(berth.dataDir, "store"), baseUrl: "", secrets: ["x"] },
-    log: console,
-  });
+  const disk = diskStore();
   await expect(sweepUploads({ pool: berth.pool, store: disk })).rejects.toThrow(stuck.upload);
   expect(await files(other.upload)).toEqual([]);
   await rmdir(object);
