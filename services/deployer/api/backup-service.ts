@@ -11,7 +11,14 @@ import { conflict, invalid, notFound } from "../../kit/rpc/refusals.ts";
 import type { AddonBackups } from "../addons/port.ts";
 import * as kept from "../backups/kept-sql.ts";
 import * as sql from "../backups/sql.ts";
-import { backupRunning, MOST_UPLOAD_BYTES, takeUpload, tooLarge, UPLOAD_TYPE, uploadKey } from "../backups/uploads.ts";
+import {
+  backupRunning,
+  MOST_UPLOAD_BYTES,
+  takeUpload,
+  tooLarge,
+  UPLOAD_TYPE,
+  uploadKey,
+} from "../backups/uploads.ts";
 import * as uploads from "../backups/uploads-sql.ts";
 import { requireLocked, requireService, serviceDeleting } from "../projects/require.ts";
 import type { LockedService, ServicePath } from "../projects/services-sql.ts";

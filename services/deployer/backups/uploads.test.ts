@@ -84,6 +84,50 @@ withDumps(
   },
 );
 
+withDumps(
+  "a dump that was cut, or asks for more than the addon's role may, is refused with a reason",
+  async () => {
+    const theirs = await addonWithBackups(berth, "postgres");
+    const place = "'and here is enough room for another statement'";
+    await theirs.query(
+      `create table notes (text text); comment on table notes is ${place};
+     insert into notes select md5(n::text) from generate_series(1, 20000) n`,
+    );
+    const dump = await saved(theirs, (await theirs.backUp()).id);
+    const comment = `COMMENT ON TABLE public.notes IS ${place};`;
+    const at = dump.indexOf(comment);
+    expect(at).toBeGreaterThan(0);
+    const asking = (statement: string) => {
+      const changed = Buffer.from(dump);
+      changed.write(statement.padEnd(comment.length), at);
+      return changed;
+    };
+    const db = await addonWithBackups(berth, "postgres");
+    await db.query("create table own (n int)");
+    const restored = async (body: Buffer) => {
+      const { id } = await complete(db, (await upload(db, body)).upload);
+      const { status, failure } = (await db.restore(id))!;
+      return [status, failure];
+    };
+    const damaged =
+      "The backup is damaged, or a part of it is missing. Restore another one, or upload the whole dump again.";
+    expect(await restored(dump.subarray(0, dump.length - 50_000))).toEqual(["failed", damaged]);
+    expect(await restored(dump.subarray(0, 1_000))).toEqual(["failed", damaged]);
+    expect(await restored(asking("COPY public.notes FROM PROGRAM 'id';"))).toEqual([
+      "failed",
+      "The database refused it: permission denied to COPY to or from an external program.",
+    ]);
+    expect(await restored(asking("RESET ROLE; ALTER ROLE CURRENT_USER SUPERUSER;"))).toEqual([
+      "failed",
+      "The database refused it: permission denied to alter role.",
+    ]);
+    // That is a command of psql, and nothing to the database.
+    expect((await restored(asking("\\! id")))[0]).toBe("failed");
+    expect(await db.query("select count(*)::int as n from own")).toEqual([{ n: 0 }]);
+    expect(await restored(dump)).toEqual(["succeeded", undefined]);
+  },
+);
+
 withRedis("an RDB file is uploaded and restored into an addon", async () => {
   const theirs = await addonWithBackups(berth, "redis");
   await command((await theirs.keys()) as unknown as PublishedKeys, ["SET", "first", "1"]);

@@ -40,7 +40,11 @@ export async function takeUpload(
   }
 }
 
-async function moveAndCheck({ pool, store }: Deps, { id: serviceId, type }: { id: string; type: AddonType }, id: string) {
+async function moveAndCheck(
+  { pool, store }: Deps,
+  { id: serviceId, type }: { id: string; type: AddonType },
+  id: string,
+) {
   const object = backupKey(serviceId, id);
   if (!(await store.stat(object)))
     await store.move(uploadKey(serviceId, id), object).catch((error) => {
