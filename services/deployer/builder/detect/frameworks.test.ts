@@ -161,9 +161,14 @@ describe("a workspace", () => {
   });
 
   test("without a package that is named says which can be run", () => {
-    const [code, message] = problemOf(workspace());
+    const site = {
+      name: "@x/site",
+      scripts: { dev: "vite", build: "vite build" },
+      devDependencies: { vite: "7" },
+    };
+    const [code, message] = problemOf(workspace({}, { "apps/site/package.json": site }));
     expect(code).toBe("start_command_missing");
-    expect(message).toContain("apps/deep/api, apps/web");
+    expect(message).toContain(": apps/deep/api, apps/site, apps/web.");
     expect(message).not.toContain("apps/old");
     expect(message).toContain("config.rootDirectory");
   });
@@ -317,6 +322,23 @@ describe("a Python app", () => {
     expect(stepsOf(detect({ ...start, "pyproject.toml": project, "uv.lock": "" })).at(-1)).toContain(
       "uv sync --frozen",
     );
+  });
+
+  test("that is no package is not installed as one: Poetry installs what only Poetry reads", () => {
+    const start = { "main.py": "app = FastAPI()" };
+    const backend = '[build-system]\nrequires = ["poetry-core>=2"]\n';
+    const poetry = "[tool.poetry]\npackage-mode = false\n";
+    const listed = `[project]\nname = "x"\ndependencies = ["fastapi (>=0.1,<1)", "uvicorn"]\n${poetry}${backend}`;
+    expect(stepsOf(detect({ ...start, "pyproject.toml": listed })).at(-1)).toMatch(
+      / off fastapi \(>=0\.1,<1\) uvicorn$/,
+    );
+    const own = `${poetry}[tool.poetry.dependencies]\npython = "^3.11"\nfastapi = "^0.1"\nuvicorn = "*"\n${backend}`;
+    const plan = detect({ ...start, "pyproject.toml": own });
+    expect(stepsOf(plan).at(-1)).toMatch(/poetry install --only main --no-root/);
+    expect(plan.command).toContain("uvicorn main:app");
+    // What pip says of a folder that is no package helps nobody.
+    const taken = detect({ ...start, "pyproject.toml": `${own}`.replace("package-mode = false", "") });
+    expect(taken.steps.at(-1)!.message).toContain("package-mode = false");
   });
 });
 

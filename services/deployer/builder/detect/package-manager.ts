@@ -12,7 +12,8 @@ export type PackageManager = {
   run(script: string, folder: string): string[];
 };
 
-const TOOLS_FOLDER = ".berth-tools";
+/** Where tools are that a build brings. */
+export const TOOLS_FOLDER = ".berth-tools";
 
 /** The folder in which `installTool` places programs, for PATH. */
 export const TOOLS_PATH = `${TOOLS_FOLDER}/node_modules/.bin`;
