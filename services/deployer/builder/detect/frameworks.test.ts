@@ -139,6 +139,18 @@ describe("a site that a build makes", () => {
     expect(problemOf(hugo, { outputDirectory })[0]).toBe("runtime_not_detected");
   });
 
+  test("with a package.json for its tools only says how its pages are served as they are", () => {
+    const site = pkg({ devDependencies: { prettier: "3" } }, { "index.html": "" });
+    const [code, message] = problemOf(site);
+    expect([code, message]).toEqual([
+      "start_command_missing",
+      expect.stringContaining("config.outputDirectory to “.”"),
+    ]);
+    const served = detect(site, { outputDirectory: "." });
+    expect([served.site, served.command]).toEqual([".", "node ../static-server.mts . --fallback"]);
+    expect(problemOf(site, { type: "worker" })[1]).not.toContain("index.html as it is");
+  });
+
   test("is no site for a worker", () => {
     const worker = pkg({ scripts: { build: "vite build" }, devDependencies: { vite: "7" } });
     expect(problemOf(worker, { type: "worker" })[0]).toBe("start_command_missing");

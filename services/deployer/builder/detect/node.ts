@@ -157,7 +157,11 @@ function startMissing(
     const names = startable.slice(0, 10).map((member) => member.folder);
     return `${of} has no “start” script. Packages of this workspace that can be deployed: ${names.join(", ")}. Set the service's config.rootDirectory to the one that it runs.`;
   }
-  return `${of} has no “start” script, and there is no server.js or index.js. Add one, or set the service's start command.`;
+  const page =
+    type === "web" && inside(tree, folder).exists("index.html")
+      ? " To serve its index.html as it is, set the service's config.outputDirectory to “.”."
+      : "";
+  return `${of} has no “start” script, and there is no server.js or index.js. Add one, or set the service's start command.${page}`;
 }
 
 /** Whether a start command runs a program that only the development dependencies bring. */
