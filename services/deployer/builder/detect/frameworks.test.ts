@@ -207,6 +207,8 @@ describe("a workspace", () => {
       "pnpm-workspace.yaml": "packages:\n  - 'packages/*'\n  - \"apps/web\" # the site\n",
       "pnpm-lock.yaml": "lockfileVersion: '9.0'",
     };
+    const { "pnpm-lock.yaml": __, ...unlocked } = pnpm;
+    expect(stepsOf(detect(unlocked, { rootDirectory: "apps/web" }))[1]).toMatch(/^pnpm install --no-frozen/);
     expect(stepsOf(detect(pnpm, { rootDirectory: "apps/web" })).slice(2)).toEqual([
       "pnpm --dir packages/lib run build",
       "pnpm --dir apps/web run build",

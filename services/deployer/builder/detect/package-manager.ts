@@ -24,7 +24,7 @@ export function installTool(spec: string): BuildStep {
   return { run: ["npm", "install", "--prefix", TOOLS_FOLDER, ...options, spec], failure: "install_failed" };
 }
 
-/** Returns the manager that `packageManager` names, else the one whose lock file the source has, else npm. */
+/** Returns the manager that `packageManager` names, else the one whose lock file or workspace the source has, else npm. */
 export function findPackageManager(tree: SourceTree, pkg: PackageJson): PackageManager {
   const named = /^(npm|pnpm|yarn|bun)@(\d+(?:\.\d+)*)/.exec(String(pkg.packageManager ?? ""));
   const [, name, version] = named ?? [];
@@ -32,14 +32,18 @@ export function findPackageManager(tree: SourceTree, pkg: PackageJson): PackageM
   if (name === "bun" || (name === undefined && (tree.exists("bun.lock") || tree.exists("bun.lockb"))))
     return bun(tree, version);
   if (name === "yarn" || (name === undefined && tree.exists("yarn.lock"))) return yarn(tree, version);
+  // Only pnpm knows which packages such a workspace has.
+  if (name === undefined && !isLocked(tree) && tree.exists("pnpm-workspace.yaml")) return pnpm(tree, version);
   return npm(tree);
 }
+
+const isLocked = (tree: SourceTree) => tree.exists("package-lock.json") || tree.exists("npm-shrinkwrap.json");
 
 const QUIET = ["--no-audit", "--no-fund", "--no-progress"];
 const installStep = (...run: string[]): BuildStep => ({ run, failure: "install_failed" });
 
 function npm(tree: SourceTree): PackageManager {
-  const locked = tree.exists("package-lock.json") || tree.exists("npm-shrinkwrap.json");
+  const locked = isLocked(tree);
   return {
     name: "npm",
     setup: [],
