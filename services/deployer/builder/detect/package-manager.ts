@@ -92,20 +92,14 @@ function yarn(tree: SourceTree, version: string | undefined): PackageManager {
       run,
     };
   const spec = version === undefined ? "@yarnpkg/cli-dist@4" : `@yarnpkg/cli-dist@${version}`;
+  // Programs that are started by Node.js itself need a node_modules. Scripts too: Yarn finds no other kind of install.
+  const linked = ["env", "YARN_NODE_LINKER=node-modules"];
   return {
     name: "yarn",
     // Without a lock file of its own, the project is taken for a part of one in a folder above.
     setup: [installTool(spec), ...(lock === undefined ? [installStep("touch", "yarn.lock")] : [])],
-    // Programs that are started by Node.js itself need a node_modules.
-    install: () =>
-      installStep(
-        "env",
-        "YARN_NODE_LINKER=node-modules",
-        "yarn",
-        "install",
-        ...(lock === undefined ? [] : ["--immutable"]),
-      ),
-    run,
+    install: () => installStep(...linked, "yarn", "install", ...(lock === undefined ? [] : ["--immutable"])),
+    run: (script, folder) => [...linked, ...run(script, folder)],
   };
 }
 

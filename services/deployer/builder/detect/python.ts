@@ -85,15 +85,18 @@ function planInstall(
 const NO_PACKAGE =
   "The packages could not be installed, or the project itself as one of them; the build log says why. If it is an app and no package, remove [build-system] from its pyproject.toml, or, with Poetry, set package-mode = false.";
 
-/** Poetry reads what no other tool does: dependencies in [tool.poetry]. It must not be among the packages of the app. */
+/** Of Poetry, the part that reads dependencies in [tool.poetry]. It must not be among the packages of the app. */
 const POETRY = `${TOOLS_FOLDER}/poetry`;
+const LISTED = `${TOOLS_FOLDER}/requirements.txt`;
+// On one line, as an instruction of a Dockerfile has to be.
+const LIST =
+  "from poetry.core.factory import Factory; print(*(one.to_pep_508() for one in Factory().create_poetry().package.requires if not one.is_optional()), sep=chr(10))";
 const poetryInstall = [
-  ...environment(false),
-  installStep("python3", "-m", "venv", POETRY),
-  installStep(`${POETRY}/bin/python`, ...PIP.slice(1), "poetry"),
-  installStep(
-    ...["env", "POETRY_VIRTUALENVS_IN_PROJECT=true", `${POETRY}/bin/poetry`, "install"],
-    ...["--only", "main", "--no-root", "--no-interaction"],
+  ...environment(true),
+  installStep(...PIP, "--target", POETRY, "poetry-core"),
+  commandStep(
+    `PYTHONPATH=${POETRY} .venv/bin/python -c '${LIST}' > ${LISTED} && ${PIP.join(" ")} -r ${LISTED}`,
+    "install_failed",
   ),
 ];
 
