@@ -199,7 +199,7 @@ func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.Handler
       file("package.json", tools),
       file("backend/requirements.txt", "flask"),
       file("frontend/package.json", { scripts: { start: "node ." } }),
-      file("notes/todo.md", ""),
+      file("notes/todo.txt", ""),
     ]);
     const failure = await local.builder.build(request, never).catch((error) => error);
     expect(failure.code).toBe("start_command_missing");
