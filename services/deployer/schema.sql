@@ -12,6 +12,7 @@ table backup_uploads
   account_id text not null
   service_id text not null
   created_at timestamp with time zone not null default now()
+  taken_until timestamp with time zone
   constraint backup_uploads_pkey PRIMARY KEY (id)
   CREATE INDEX backup_uploads_created ON backup_uploads USING btree (created_at)
   CREATE INDEX backup_uploads_service ON backup_uploads USING btree (service_id)

@@ -74,7 +74,9 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
           startMailer({ pool, log, settings: mail, compose, queues: MAIL_QUEUES, record: recordMail });
         const digests = mail && startDigests({ pool, log, directory, now });
         const deliverer = startDeliverer({ pool, log, post: createPost({ allowPrivate }), secrets });
-        const node = startWatchingNode({ ...{ pool, log, notify, directory, now }, ...config });
+        // A clock that is set, or that went on while the machine slept, says nothing about how long it was short.
+        const steady = () => performance.now();
+        const node = startWatchingNode({ ...{ pool, log, notify, directory, now: steady }, ...config });
         const retention = startRetention({ pool, log, now });
         return {
           stop: async () => {

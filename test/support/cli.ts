@@ -2,7 +2,7 @@ import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from "node:chi
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { eventually } from "../../services/kit/testing/testing.ts";
 
 const BIN = join(import.meta.dirname, "../../clients/cli/bin/berth.js");
@@ -47,7 +47,10 @@ export function openMachine(more: Record<string, string> = {}) {
       return follow(spawn("script", ["-qefc", command, "/dev/null"], options));
     },
     write(files: Record<string, string>, at = folder) {
-      for (const [path, text] of Object.entries(files)) writeFileSync(join(at, path), text);
+      for (const [path, text] of Object.entries(files)) {
+        mkdirSync(dirname(join(at, path)), { recursive: true });
+        writeFileSync(join(at, path), text);
+      }
     },
     remove: () => rmSync(home, { recursive: true, force: true }),
   };

@@ -1,8 +1,25 @@
 import { BackupRefusal } from "../terms/backup-refusal.ts";
 
-/** What the user of a database can change. */
-const KNOWN =
-  /permission denied for \w+ \S+|must be owner of \w+ \S+|extension "[\w-]+" is not available|permission denied to create extension "[\w-]+"|role "[\w-]+" does not exist|unsupported version \([\d.]+\) in file header/;
+/** What the user of a database can change: of these, all that follows are names, never data. */
+const KNOWN = new RegExp(
+  [
+    /permission denied (?:for|to) [^\n]{1,200}/,
+    /must be (?:owner of|superuser|able to) [^\n]{1,200}/,
+    /extension "[\w-]+" is not available/,
+    // Of a relation it is a matter of time: an app may have removed it while it was dumped.
+    /(?:role|type|schema|function|collation|language|access method|operator class) [^\n]{1,200} does not exist/,
+    /unrecognized configuration parameter "[\w.]+"/,
+    /could not create unique index "[^"\n]+"/,
+    /(?:duplicate key value|insert or update on table "[^"\n]+") violates [a-z ]+ constraint "[^"\n]+"/,
+    /unsupported version \([\d.]+\) in file header/,
+  ]
+    .map(({ source }) => source)
+    .join("|"),
+);
+
+/** What pg_restore says of a dump of which a part is missing, or is another one. */
+const DAMAGED =
+  /could not read from input file: end of file|could not find block ID \d+ in archive|unexpected block ID|unrecognized data block type|could not (?:uncompress|decompress) data|corrupt TOC|sanity check on integer size/;
 
 /** Says that a server's image cannot restore an uploaded dump. */
 export const TOO_OLD = "the programs of this server are too old to restore uploaded dumps";
@@ -10,13 +27,20 @@ export const TOO_OLD = "the programs of this server are too old to restore uploa
 /** The other lines may quote data of users. */
 const FIRST = /^.*error: .*$/im;
 
-/** Returns why pg_dump, pg_restore or psql failed, from what it wrote: a `BackupRefusal` where its user can change it. */
-export function programFailure(errors: string, code: number | null | undefined): Error {
+/**
+ * Returns why pg_dump, pg_restore or psql failed, from what it wrote: a `BackupRefusal` where its user can change it. `whole`:
+ * it was given all that there is of the backup, so that what it misses will be missing again.
+ */
+export function programFailure(errors: string, code: number | null | undefined, whole = false): Error {
   const known = KNOWN.exec(errors)?.[0];
   if (errors.includes(TOO_OLD))
     return new BackupRefusal(
       "The server of the addon has programs that are too old to restore a dump that was uploaded.",
     );
   if (known) return new BackupRefusal(`The database refused it: ${known}.`);
+  if (whole && DAMAGED.test(errors))
+    return new BackupRefusal(
+      "The backup is damaged, or a part of it is missing. Restore another one, or upload the whole dump again.",
+    );
   return new Error(`exit code ${code}: ${FIRST.exec(errors)?.[0].slice(0, 300) ?? "no reason was given"}`);
 }

@@ -11,7 +11,14 @@ import { conflict, invalid, notFound } from "../../kit/rpc/refusals.ts";
 import type { AddonBackups } from "../addons/port.ts";
 import * as kept from "../backups/kept-sql.ts";
 import * as sql from "../backups/sql.ts";
-import { MOST_UPLOAD_BYTES, takeUpload, tooLarge, UPLOAD_TYPE, uploadKey } from "../backups/uploads.ts";
+import {
+  backupRunning,
+  MOST_UPLOAD_BYTES,
+  takeUpload,
+  tooLarge,
+  UPLOAD_TYPE,
+  uploadKey,
+} from "../backups/uploads.ts";
 import * as uploads from "../backups/uploads-sql.ts";
 import { requireLocked, requireService, serviceDeleting } from "../projects/require.ts";
 import type { LockedService, ServicePath } from "../projects/services-sql.ts";
@@ -259,10 +266,6 @@ async function requireRoom(tx: Tx, serviceId: string): Promise<void> {
   if ((await sql.countManual(tx, serviceId)) < MOST_MANUAL) return;
   const message = `An addon has at most ${MOST_MANUAL} backups that were asked for or uploaded. Delete one first.`;
   throw conflict("too_many_backups", message);
-}
-
-function backupRunning() {
-  return conflict("backup_running", "A backup of the addon is being made. Wait until it has ended.");
 }
 
 function restoreRunning() {

@@ -24,8 +24,8 @@ export function startSweepingBackups({ pool, store, log, wake }: SweepDeps) {
   async function sweep(): Promise<Next> {
     const expired = await transaction(pool, (tx) => expireKept(tx, BATCH));
     if (expired > 0) wake();
-    const left = await sweepUploads({ pool, store }, BATCH);
-    return expired === BATCH || left === BATCH ? "more" : undefined;
+    await sweepUploads({ pool, store });
+    return expired === BATCH ? "more" : undefined;
   }
 
   return startTask(SWEEP_BACKUPS, sweep, { log });

@@ -29,6 +29,20 @@ export async function isOpen(db: Db, serviceId: string, id: string): Promise<boo
   return (await one(db, "upload_open", text, [serviceId, id])) !== undefined;
 }
 
+/** How long no other request takes an upload: longer than moving the largest one takes. */
+const TAKING = "5 minutes";
+
+/** Returns 0 while another request is taking the upload. */
+export function beginTaking(db: Db, id: string) {
+  const text = `update backup_uploads set taken_until = now() + interval '${TAKING}'
+    where id = $1 and (taken_until is null or taken_until < now())`;
+  return execute(db, "upload_take", text, [id]);
+}
+
+export function endTaking(db: Db, id: string) {
+  return execute(db, "upload_taken", "update backup_uploads set taken_until = null where id = $1", [id]);
+}
+
 /** Returns 0 when somebody else deleted it: of two that make a backup of it, one does. */
 export function deleteUpload(db: Db, id: string) {
   return execute(db, "upload_delete", "delete from backup_uploads where id = $1", [id]);
@@ -50,13 +64,13 @@ export async function insertUploaded(tx: Tx, uploaded: Uploaded): Promise<Backup
   return row!;
 }
 
-/** Lists uploads of which no backup was made in time. */
-export function listLeftUploads(db: Db, limit: number) {
+/** Lists uploads of which no backup was made in time: those of a few hours. */
+export function listLeftUploads(db: Db) {
   return many<Upload>(
     db,
     "uploads_left",
     `select id, account_id as "accountId", service_id as "serviceId" from backup_uploads
-     where created_at < now() - interval '${SWEPT}' order by created_at limit $1`,
-    [limit],
+     where created_at < now() - interval '${SWEPT}' order by created_at`,
+    [],
   );
 }

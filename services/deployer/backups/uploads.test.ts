@@ -1,4 +1,4 @@
-import { readdir } from "node:fs/promises";
+import { mkdir, readdir, rm, rmdir } from "node:fs/promises";
 import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
@@ -9,7 +9,7 @@ import { addonAdmin, command, type PublishedKeys, withDumps, withRedis } from ".
 import { createDiskStore } from "../store/disk/adapter.ts";
 import { startDeployer, type TestDeployer } from "../testing/testing.ts";
 import { addonWithBackups } from "./testing.ts";
-import { sweepUploads } from "./uploads.ts";
+import { sweepUploads, takeUpload } from "./uploads.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -22,6 +22,9 @@ type Addon = Awaited<ReturnType<typeof addonWithBackups>>;
 const RDB = Buffer.from("REDIS0011 and what is in it");
 const files = async (of: string) =>
   (await readdir(join(berth.dataDir, "store", "objects"))).filter((name) => name.includes(of));
+
+const diskStore = () =>
+  createDiskStore({ folder: join(berth.dataDir, "store"), baseUrl: "", secrets: ["x"], log: console });
 
 const put = (url: string, body: Buffer, type = "application/octet-stream") =>
   fetch(url, { method: "PUT", headers: { "content-type": type }, body: new Uint8Array(body) });
@@ -78,6 +81,48 @@ withDumps(
     expect(details[0]!.message).toContain(
       "Make one with pg_dump --format=custom, or run it against the addon",
     );
+  },
+);
+
+withDumps(
+  "a dump that was cut, or asks for more than the addon's role may, is refused with a reason",
+  async () => {
+    const theirs = await addonWithBackups(berth, "postgres");
+    const place = "'and here is enough room for another statement'";
+    await theirs.query(
+      `create table notes (text text); comment on table notes is ${place};
+     insert into notes select md5(n::text) from generate_series(1, 20000) n`,
+    );
+    const dump = await saved(theirs, (await theirs.backUp()).id);
+    const comment = `COMMENT ON TABLE public.notes IS ${place};`;
+    const at = dump.indexOf(comment);
+    expect(at).toBeGreaterThan(0);
+    const asking = (statement: string) => {
+      const changed = Buffer.from(dump);
+      changed.write(statement.padEnd(comment.length), at);
+      return changed;
+    };
+    const db = await addonWithBackups(berth, "postgres");
+    await db.query("create table own (n int)");
+    const restored = async (body: Buffer) => {
+      const { id } = await complete(db, (await upload(db, body)).upload);
+      const { status, failure } = (await db.restore(id))!;
+      return [status, failure];
+    };
+    const damaged =
+      "The backup is damaged, or a part of it is missing. Restore another one, or upload the whole dump again.";
+    expect(await restored(dump.subarray(0, dump.length - 50_000))).toEqual(["failed", damaged]);
+    expect(await restored(dump.subarray(0, 1_000))).toEqual(["failed", damaged]);
+    expect(await restored(asking("COPY public.notes FROM PROGRAM 'id';"))).toEqual([
+      "failed",
+      "The database refused it: permission denied to COPY to or from an external program.",
+    ]);
+    expect(await restored(asking("RESET ROLE; ALTER ROLE CURRENT_USER SUPERUSER;"))).toEqual([
+      "failed",
+      "The database refused it: permission denied to alter role.",
+    ]);
+    expect(await db.query("select count(*)::int as n from own")).toEqual([{ n: 0 }]);
+    expect(await restored(dump)).toEqual(["succeeded", undefined]);
   },
 );
 
@@ -145,6 +190,26 @@ withRedis("an upload is of one addon, and becomes one backup, however often it i
   await eventually("its object is removed", async () => (await files(name)).length === 0);
 });
 
+withRedis("what was checked is what becomes the backup, also when another request is late", async () => {
+  const store = await addonWithBackups(berth, "redis");
+  const { upload: name, uploadUrl } = await upload(store, RDB);
+  const disk = diskStore();
+  const { promise: late, resolve } = Promise.withResolvers<void>();
+  // It has seen that nobody took the dump yet.
+  const slow = { ...disk, move: (from: string, to: string) => late.then(() => disk.move(from, to)) };
+  const taken = takeUpload({ pool: berth.pool, store: slow }, { id: store.id, type: "redis" }, name);
+  await eventually("it is being taken", async () => {
+    const { rows } = await berth.pool.query("select taken_until from backup_uploads where id = $1", [name]);
+    return rows[0].taken_until !== null;
+  });
+  expect(await refused(complete(store, name))).toBe("409 backup_running");
+  resolve();
+  await taken;
+  await complete(store, name);
+  await put(uploadUrl, Buffer.from("REDIS0011 and something else"));
+  expect(await saved(store, name)).toEqual(RDB);
+});
+
 withRedis("an addon has few uploads at once, and with them no more backups than others", async () => {
   const store = await addonWithBackups(berth, "redis");
   const begin = () => store.backups.createBackupUpload(store.path);
@@ -170,12 +235,7 @@ withRedis(
     const left = await upload(store, RDB);
     const taken = await upload(store, RDB);
     const young = await upload(store, RDB);
-    const disk = createDiskStore({
-      folder: join(berth.dataDir, "store"),
-      baseUrl: "",
-      secrets: ["x"],
-      log: console,
-    });
+    const disk = diskStore();
     await disk.move(`dumps/${store.id}/${taken.upload}`, `backups/${store.id}/${taken.upload}.upload`);
     // As it is after a kill, it can still be completed.
     expect((await complete(store, taken.upload)).status).toBe("succeeded");
@@ -189,13 +249,33 @@ withRedis(
       [left.upload],
     );
     await eventually("it is removed", async () => {
-      await sweepUploads({ pool: berth.pool, store: disk }, 10);
+      await sweepUploads({ pool: berth.pool, store: disk });
       return (await files(left.upload)).length === 0;
     });
     expect(await files(taken.upload)).toHaveLength(1);
     expect((await complete(store, young.upload)).status).toBe("succeeded");
   },
 );
+
+withRedis("uploads that cannot be removed hold up no others, and are tried again", async () => {
+  const store = await addonWithBackups(berth, "redis", newId("acc"));
+  const [stuck, other] = [await upload(store, RDB), await upload(store, RDB)];
+  const object = join(berth.dataDir, "store", "objects", `dumps+${store.id}+${stuck.upload}`);
+  await rm(object);
+  await mkdir(object);
+  await berth.pool.query(
+    `update backup_uploads set created_at = now() - interval '5 hours' - make_interval(hours => (id = $1)::int)
+     where service_id = $2`,
+    [stuck.upload, store.id],
+  );
+  const disk = diskStore();
+  await expect(sweepUploads({ pool: berth.pool, store: disk })).rejects.toThrow(stuck.upload);
+  expect(await files(other.upload)).toEqual([]);
+  await rmdir(object);
+  await sweepUploads({ pool: berth.pool, store: disk });
+  const { rows } = await berth.pool.query("select id from backup_uploads where service_id = $1", [store.id]);
+  expect(rows).toEqual([]);
+});
 
 withRedis("what was uploaded goes with its addon, at once", async () => {
   const store = await addonWithBackups(berth, "redis", newId("acc"));

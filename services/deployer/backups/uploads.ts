@@ -1,11 +1,12 @@
 import { once } from "node:events";
+import { tryEach } from "../../kit/concurrency/try-each.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { invalid } from "../../kit/rpc/refusals.ts";
+import { conflict, invalid } from "../../kit/rpc/refusals.ts";
 import { dumpPrefix } from "../secrets.ts";
 import { type ObjectStore, ObjectStoreError } from "../store/port.ts";
 import type { AddonType } from "../terms/services.ts";
 import { dumpProblem, HEADER_BYTES } from "./dump-header.ts";
-import { deleteUpload, isOpen, listLeftUploads } from "./uploads-sql.ts";
+import { beginTaking, deleteUpload, endTaking, isOpen, listLeftUploads } from "./uploads-sql.ts";
 
 /** The most that S3 takes in one PUT. */
 export const MOST_UPLOAD_BYTES = 5 * 1024 ** 3;
@@ -21,14 +22,29 @@ const backupKey = (serviceId: string, id: string) => `backups/${serviceId}/${id}
 
 /**
  * Takes a dump that was uploaded, so that nobody replaces it, and checks it. Returns its key and size; undefined when there
- * is no such upload of the addon. Throws 422 for one that is no dump: that upload is over. Can be repeated.
+ * is no such upload of the addon. Throws 409 while another request does, and 422 for one that is no dump: that upload is
+ * over. Can be repeated.
  */
 export async function takeUpload(
+  deps: Deps,
+  addon: { id: string; type: AddonType },
+  id: string,
+): Promise<{ object: string; sizeBytes: number } | undefined> {
+  const { pool } = deps;
+  if (!(await isOpen(pool, addon.id, id))) return undefined;
+  if ((await beginTaking(pool, id)) === 0) throw backupRunning();
+  try {
+    return await moveAndCheck(deps, addon, id);
+  } finally {
+    await endTaking(pool, id);
+  }
+}
+
+async function moveAndCheck(
   { pool, store }: Deps,
   { id: serviceId, type }: { id: string; type: AddonType },
   id: string,
-): Promise<{ object: string; sizeBytes: number } | undefined> {
-  if (!(await isOpen(pool, serviceId, id))) return undefined;
+) {
   const object = backupKey(serviceId, id);
   if (!(await store.stat(object)))
     await store.move(uploadKey(serviceId, id), object).catch((error) => {
@@ -73,14 +89,16 @@ async function headOf(store: Deps["store"], key: string): Promise<Buffer> {
   return Buffer.concat(chunks).subarray(0, HEADER_BYTES);
 }
 
-/** Removes uploads of which no backup was made, with their objects. Returns how many it were. */
-export async function sweepUploads({ pool, store }: Deps, limit: number): Promise<number> {
-  const left = await listLeftUploads(pool, limit);
-  for (const { id, serviceId } of left) {
+/** Removes uploads of which no backup was made, with their objects. One that cannot be removed holds up no others. */
+export async function sweepUploads({ pool, store }: Deps): Promise<void> {
+  await tryEach(await listLeftUploads(pool), async ({ id, serviceId }) => {
     // First: the row says where they are.
     await store.remove(uploadKey(serviceId, id));
     await store.remove(backupKey(serviceId, id));
     await deleteUpload(pool, id);
-  }
-  return left.length;
+  });
+}
+
+export function backupRunning() {
+  return conflict("backup_running", "A backup of the addon is being made. Wait until it has ended.");
 }

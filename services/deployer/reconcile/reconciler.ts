@@ -1,4 +1,5 @@
 import { randomInt } from "node:crypto";
+import { tryEach } from "../../kit/concurrency/try-each.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
@@ -91,11 +92,15 @@ export async function startServiceReconciler(deps: ReconcilerDeps) {
     for (const serviceId of (await queue?.renew()) ?? []) await builds.handOver(serviceId);
   }
 
-  async function sweep(): Promise<void> {
-    await store.sweep(new Date(Date.now() - UPLOAD_SWEEP_MS), UPLOADS);
-    await store.sweep(new Date(Date.now() - DUMP_SWEEP_MS), DUMPS);
-    await expireAllArtifacts(pool, deps.entitlementsOf);
-  }
+  const sweep = () =>
+    tryEach(
+      [
+        () => store.sweep(new Date(Date.now() - UPLOAD_SWEEP_MS), UPLOADS),
+        () => store.sweep(new Date(Date.now() - DUMP_SWEEP_MS), DUMPS),
+        () => expireAllArtifacts(pool, deps.entitlementsOf),
+      ],
+      (step) => step(),
+    );
   const session = await startLeaseSession({ url: deps.databaseUrl, owner, wake, log });
   const step = (serviceId: string) => reconcileService(reconcileDeps, serviceId);
   queue = startWorkQueue({ pool, log, owner, step, background: builds.services });

@@ -1,6 +1,9 @@
-import { expect, test } from "vitest";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, statfs, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { createPatience, type Level, levelOf } from "./level.ts";
-import { toLargest } from "./measure.ts";
+import { measureDisk, toLargest } from "./measure.ts";
 import { noticeText } from "./texts.ts";
 
 test("a resource that goes up and down around a threshold is announced once, and again when it gets worse", () => {
@@ -17,7 +20,9 @@ test("a resource that goes up and down around a threshold is announced once, and
 });
 
 test("a threshold that is off announces nothing, and leaves the other one", () => {
-  expect(levelOf("ok", 100, { low: Infinity, urgent: Infinity })).toBe("ok");
+  const off = { low: Infinity, urgent: Infinity };
+  expect(levelOf("ok", 100, off)).toBe("ok");
+  expect(levelOf("urgent", 97, off)).toBe("urgent");
   expect(levelOf("ok", 94, { low: Infinity, urgent: 95 })).toBe("ok");
   expect(levelOf("ok", 95, { low: Infinity, urgent: 95 })).toBe("urgent");
   expect(levelOf("urgent", 94, { low: Infinity, urgent: 95 })).toBe("urgent");
@@ -33,6 +38,19 @@ test("a change counts once it has been wanted for the whole time", () => {
   expect(lasts("low", 361)).toBe(true);
   expect(createPatience(0)("low", 5)).toBe(true);
 });
+
+test.runIf(existsSync("/dev/shm"))(
+  "a folder that is in another one, and on a disk of its own, is measured, and one on the same disk is not named twice",
+  async () => {
+    const inside = await mkdtemp("/dev/shm/berth-capacity-");
+    onTestFinished(() => rm(inside, { recursive: true }));
+    const { bavail, bsize } = await statfs(inside);
+    await writeFile(join(inside, "full"), Buffer.alloc(Math.min((bavail * bsize) / 2, 16 * 1024 ** 2)));
+    const disk = await measureDisk([inside, "/dev", "/dev/shm"]);
+    expect(disk?.folders).toEqual(["/dev/shm"]);
+    expect(disk?.left).toBeLessThan(disk?.total ?? 0);
+  },
+);
 
 test("what uses most of a disk is named, not the folder around it, and nothing that is small", () => {
   const lines = [

@@ -18,7 +18,8 @@ export function levelOf(before: Level, used: number, { low, urgent = Infinity }:
   const first = Math.min(low, urgent);
   const measured: Level = used >= urgent ? "urgent" : used >= low ? "low" : "ok";
   if (RANK[measured] > RANK[before]) return measured;
-  return used < first - MARGIN ? "ok" : before;
+  // Nobody knows that it is well where no threshold says so.
+  return Number.isFinite(first) && used < first - MARGIN ? "ok" : before;
 }
 
 /** Returns a function that says whether a change has been wanted for `ms` without interruption; undefined is none. */

@@ -15,12 +15,13 @@ export const usedPercent = ({ total, left }: Measure) => 100 * (1 - left / total
 /** Returns the fullest disk of some folders, as users other than root can use it; folders may be missing. */
 export async function measureDisk(folders: string[]): Promise<Disk | undefined> {
   const disks = new Map<number, Disk>();
-  for (const folder of folders) {
-    if (folders.some((other) => folder.startsWith(`${other}/`))) continue;
+  // The outer ones first: another disk may be mounted on one in them.
+  for (const folder of folders.toSorted((a, b) => a.length - b.length)) {
     const [on, size] = await Promise.all([stat(folder).catch(ifMissing), statfs(folder).catch(ifMissing)]);
     if (!on || !size) continue;
     const total = (size.blocks - size.bfree + size.bavail) * size.bsize;
     const known = disks.get(on.dev)?.folders ?? [];
+    if (known.some((other) => folder.startsWith(`${other}/`))) continue;
     if (total > 0) disks.set(on.dev, { total, left: size.bavail * size.bsize, folders: [...known, folder] });
   }
   return [...disks.values()].toSorted((a, b) => usedPercent(b) - usedPercent(a))[0];

@@ -19,6 +19,14 @@ own.addSubnet("fc00::", 7, "ipv6");
 const metadata = new BlockList();
 metadata.addAddress("100.100.100.200", "ipv4");
 metadata.addSubnet("fd00:ec2::", 32, "ipv6");
+for (const address of [
+  "fd20:ce::254", // Google
+  "fd00:c1::a9fe:a9fe", // Oracle
+  "fd00:42::42", // Scaleway
+  "fd00:a9fe:a9fe::1", // Akamai
+  "fd00:100::100:200", // Alibaba
+])
+  metadata.addAddress(address, "ipv6");
 
 function isOwnAddress(address: string): boolean {
   const family = isIP(address) === 6 ? "ipv6" : "ipv4";

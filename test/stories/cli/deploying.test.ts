@@ -105,6 +105,31 @@ test("an app that does not become healthy ends with 3 as well", async () => {
   expect(failed.stderr).toMatch(/Error: v3 of web does not become healthy: .*\n {2}Next: berth logs web/s);
 });
 
+test("of a repository with several apps, berth names the setting that chooses one, and the command that sets it", async () => {
+  const several = openMachine({ ...world.processEnv, XDG_CONFIG_HOME: join(machine.home, ".config") });
+  const app = (text: string) => ({ scripts: { start: `node -e '${serve(text)}'` } });
+  several.write({
+    "package.json": '{"private":true,"workspaces":["apps/*"]}',
+    "apps/api/package.json": JSON.stringify(app("from the api")),
+    "apps/shop/package.json": JSON.stringify(app("from the shop")),
+    ".berth.json": readFileSync(join(machine.folder, ".berth.json"), "utf8"),
+  });
+  await machine.must(["services", "create", "api"]);
+  const failed = await several.berth(["up", "-s", "api"]);
+  expect([failed.code, failed.stderr]).toEqual([3, expect.stringContaining("apps/api, apps/shop")]);
+  const path = "/accounts/{account}/projects/{project}/environments/{environment}/services/{service}";
+  expect(failed.stderr).toContain(
+    `Next: berth api PATCH ${path} -s api -d '{"config":{"rootDirectory":"VALUE"}}'`,
+  );
+  await several.must(["api", "PATCH", path, "-s", "api", "-d", '{"config":{"rootDirectory":"apps/api"}}']);
+  expect((await open((await several.must(["up", "-s", "api"])).trim())).body).toBe("from the api");
+  several.remove();
+  await machine.must(["services", "delete", "api", "--yes"]);
+});
+
+const serve = (text: string) =>
+  `require("http").createServer((_, res) => res.end("${text}")).listen(process.env.PORT)`;
+
 test("a rollback shows what changes, asks, and is refused where nobody can answer", async () => {
   const asked = await machine.berth(["rollback", "1"]);
   expect([asked.code, asked.stdout]).toEqual([2, ""]);

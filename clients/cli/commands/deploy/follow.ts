@@ -89,12 +89,21 @@ async function conclude(
       worst?.code ?? outcome,
     );
   const wasBuilding = deployment.buildStartedAt !== undefined && deployment.builtAt === undefined;
+  const setting = worst && settingIn(worst.message);
+  const look = wasBuilding ? `berth logs ${at.service} --build ${version}` : "berth status";
   throw new Failure(
     "deployFailed",
     `${name} failed: ${worst?.message ?? "no reason was given."}`,
-    wasBuilding ? `berth logs ${at.service} --build ${version}` : "berth status",
+    setting ? `berth api PATCH ${SERVICE} -s ${at.service} -d '{"config":{"${setting}":"VALUE"}}'` : look,
     worst?.code ?? outcome,
   );
+}
+
+const SERVICE = "/accounts/{account}/projects/{project}/environments/{environment}/services/{service}";
+
+/** Returns the setting of a service that a failure asks for. */
+function settingIn(message: string): string | undefined {
+  return /\bconfig\.(\w+)/.exec(message)?.[1] ?? (/\bstart command\b/.test(message) ? "command" : undefined);
 }
 
 /** Shows a deployment's progress until it is over. */

@@ -16,11 +16,12 @@ const KEPT_BYTES = 4_096;
 
 /** Yields what a program writes. Throws when it fails, also after all of that: nothing counts before the end. */
 export async function* outputOf(program: ClientProgram): AsyncGenerator<Buffer> {
-  const { child, ended } = begin(program);
+  const { child, ended, failure } = begin(program);
   try {
     child.stdin.end();
     yield* child.stdout as AsyncIterable<Buffer>;
-    await ended;
+    const code = await ended;
+    if (code !== 0) throw failure(code);
   } finally {
     child.kill("SIGKILL");
   }
@@ -28,17 +29,18 @@ export async function* outputOf(program: ClientProgram): AsyncGenerator<Buffer> 
 
 /** Has a program read `input` to its end. Throws when either fails. */
 export async function feed(program: ClientProgram, input: Readable): Promise<void> {
-  const { child, ended } = begin(program);
+  const { child, ended, failure } = begin(program);
   child.stdout.resume();
   try {
     const fed = pipeline(input, child.stdin).then(
       () => undefined,
       (error) => error,
     );
+    const code = await ended;
+    const broken = await fed;
     // First: a program that has failed reads no more, and why it did says more than that.
-    await ended;
-    const failure = await fed;
-    if (failure) throw failure;
+    if (code !== 0) throw failure(code, !broken);
+    if (broken) throw broken;
   } finally {
     child.kill("SIGKILL");
   }
@@ -53,9 +55,10 @@ function begin({ file, args, env, signal }: ClientProgram) {
   });
   const ended = once(child, "close").then(([code]) => {
     signal.throwIfAborted();
-    if (code !== 0) throw programFailure(errors, code);
+    return code as number | null;
   });
   // Whoever reads the output looks at it later.
   ended.catch(() => {});
-  return { child, ended };
+  const failure = (code: number | null, whole?: boolean) => programFailure(errors, code, whole);
+  return { child, ended, failure };
 }

@@ -10,6 +10,8 @@ export type SourceTree = {
   read(path: string): string | undefined;
   /** Returns the names of the folders in a folder ("" is the root); none when there is no such folder. */
   folders(path: string): string[];
+  /** As `folders`, of files. */
+  files(path: string): string[];
 };
 
 /** What detection considers besides the source. */

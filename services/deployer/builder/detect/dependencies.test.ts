@@ -9,6 +9,7 @@ function treeOf(files: Record<string, unknown>): SourceTree {
     exists: (path) => path in files,
     read: (path) => (path in files ? text(files[path]) : undefined),
     folders: () => [],
+    files: () => [],
   };
 }
 

@@ -1,23 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { BuildPlan, DetectionInput } from "./build-plan.ts";
 import { detectRuntime } from "./detect.ts";
+import { treeOf } from "./testing.ts";
 
 function detect(files: Record<string, string | object>, input: Partial<DetectionInput> = {}): BuildPlan {
-  const read = (path: string) => {
-    const content = files[path];
-    return typeof content === "object" ? JSON.stringify(content) : content;
-  };
-  const folders = (folder: string) => [
-    ...new Set(
-      Object.keys(files)
-        .filter((path) => folder === "" || path.startsWith(`${folder}/`))
-        .map((path) => (folder === "" ? path : path.slice(folder.length + 1)))
-        .filter((path) => path.includes("/"))
-        .map((path) => path.split("/")[0]!),
-    ),
-  ];
-  const tree = { exists: (path: string) => path in files, read, folders };
-  return detectRuntime(tree, { type: "web", hasTool: () => true, ...input });
+  return detectRuntime(treeOf(files), { type: "web", hasTool: () => true, ...input });
 }
 
 const stepsOf = (plan: BuildPlan) => plan.steps.map((step) => step.run.join(" "));
@@ -83,6 +70,25 @@ describe("detection", () => {
       command: "python -u main.py",
     });
     expect(codeOf({ "requirements.txt": "flask" })[1]).toBe("start_command_missing");
+  });
+
+  test("go: compiles the program in the root, else the one in cmd, and asks which where there are several", () => {
+    const program = "// Serves the shop.\npackage main\n";
+    const compiled = (files: Record<string, string>) => stepsOf(detect({ "go.mod": "", ...files })).at(-1);
+    const build = "go build -buildvcs=false -o ../bin/app";
+    expect(compiled({ "server.go": program, "cmd/tool/main.go": program })).toBe(`${build} .`);
+    const one = {
+      "shop.go": "package shop\n",
+      "cmd/api/serve.go": program,
+      "cmd/api/serve_test.go": program,
+    };
+    expect(compiled({ ...one, "cmd/internal/x.go": "package internal\n" })).toBe(`${build} ./cmd/api`);
+    const two = { "go.mod": "", ...one, "cmd/worker/main.go": program };
+    const [, code, message] = codeOf(two);
+    expect(code).toBe("start_command_missing");
+    expect(message).toContain("cmd/api, cmd/worker");
+    expect(message).toContain("go build -o ../bin/app ./cmd/api");
+    expect(stepsOf(detect(two, { buildCommand: "make" }))).toEqual(["sh -c make"]);
   });
 
   test("static: an index.html of a web service", () => {

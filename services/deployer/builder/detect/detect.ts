@@ -51,14 +51,18 @@ export function detectRuntime(tree: SourceTree, input: DetectionInput): BuildPla
  * like `detectRuntime` where there are no buildpacks.
  */
 export function planUndetected(input: DetectionInput, folders: string[] = []): BuildPlan {
-  const hint =
-    folders.length === 0
-      ? ""
-      : ` These folders can be built: ${folders.join(", ")}. Set the service's config.rootDirectory to the one that it runs.`;
+  const hint = hintAt(folders);
   if (input.buildpacks === undefined)
     return failDetection("runtime_not_detected", `${notDetected(input)}${hint}`);
   const because = "Nothing else is known to build the source: leaving it to Cloud Native Buildpacks.";
   return { ...planBuildpacks(input, because), hint };
+}
+
+/** Returns what to do where these folders can be built and the root cannot, as sentences after another one; "" without any. */
+export function hintAt(folders: string[]): string {
+  return folders.length === 0
+    ? ""
+    : ` These folders can be built: ${folders.join(", ")}. Set the service's config.rootDirectory to the one that it runs.`;
 }
 
 /** The steps of a source in no language that is known. */
@@ -123,18 +127,38 @@ function detectGo(tree: SourceTree, input: DetectionInput): BuildPlan | undefine
   if (!tree.exists("go.mod")) return undefined;
   if (!input.hasTool("go"))
     failDetection("toolchain_missing", "This is a Go app, but Go is not installed on this machine.");
-  const compile: BuildStep = {
-    run: ["go", "build", "-buildvcs=false", "-o", "../bin/app", "."],
-    failure: "compile_failed",
-  };
   const configured = configuredSteps(input);
+  const compile = (): BuildStep => ({
+    run: ["go", "build", "-buildvcs=false", "-o", "../bin/app", findGoProgram(tree)],
+    failure: "compile_failed",
+  });
   return {
     runtime: "go",
     because: "Detected a Go app: it has a go.mod.",
-    steps: input.buildCommand === undefined ? [...configured, compile] : configured,
+    steps: input.buildCommand === undefined ? [...configured, compile()] : configured,
     command: input.command ?? "../bin/app",
     path: ["../bin"],
   };
+}
+
+/** Returns the folder of a Go module's program: its root, or the one folder of `cmd` that has one. */
+function findGoProgram(tree: SourceTree): string {
+  const isProgram = (folder: string) =>
+    tree.files(folder).some((name) => {
+      if (!name.endsWith(".go") || name.endsWith("_test.go")) return false;
+      return /^package main\b/m.test(tree.read(folder ? `${folder}/${name}` : name) ?? "");
+    });
+  if (isProgram("")) return ".";
+  const found = tree
+    .folders("cmd")
+    .map((name) => `cmd/${name}`)
+    .filter(isProgram);
+  if (found.length > 1)
+    failDetection(
+      "start_command_missing",
+      `This Go app has several programs: ${found.join(", ")}. Set the service's config.buildCommand to build the one that it runs: go build -o ../bin/app ./${found[0]}`,
+    );
+  return found[0] === undefined ? "." : `./${found[0]}`;
 }
 
 /** A site that is in the source as it is, or made by the service's own build command. */

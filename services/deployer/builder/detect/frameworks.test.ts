@@ -65,7 +65,7 @@ describe("a Node.js app", () => {
       "__metadata:\n  version: 8\n",
       "@yarnpkg/cli-dist@4",
       "env YARN_NODE_LINKER=node-modules yarn install --immutable",
-      "yarn run build",
+      "env YARN_NODE_LINKER=node-modules yarn run build",
     ],
     ["bun.lock", "{}", "bun@1", "bun install --frozen-lockfile", "bun run build"],
   ])("with a %s (%s) is installed by %s", (lock, content, spec, install, build) => {
@@ -139,6 +139,18 @@ describe("a site that a build makes", () => {
     expect(problemOf(hugo, { outputDirectory })[0]).toBe("runtime_not_detected");
   });
 
+  test("with a package.json for its tools only says how its pages are served as they are", () => {
+    const site = pkg({ devDependencies: { prettier: "3" } }, { "index.html": "" });
+    const [code, message] = problemOf(site);
+    expect([code, message]).toEqual([
+      "start_command_missing",
+      expect.stringContaining("config.outputDirectory to “.”"),
+    ]);
+    const served = detect(site, { outputDirectory: "." });
+    expect([served.site, served.command]).toEqual([".", "node ../static-server.mts . --fallback"]);
+    expect(problemOf(site, { type: "worker" })[1]).not.toContain("index.html as it is");
+  });
+
   test("is no site for a worker", () => {
     const worker = pkg({ scripts: { build: "vite build" }, devDependencies: { vite: "7" } });
     expect(problemOf(worker, { type: "worker" })[0]).toBe("start_command_missing");
@@ -161,9 +173,14 @@ describe("a workspace", () => {
   });
 
   test("without a package that is named says which can be run", () => {
-    const [code, message] = problemOf(workspace());
+    const site = {
+      name: "@x/site",
+      scripts: { dev: "vite", build: "vite build" },
+      devDependencies: { vite: "7" },
+    };
+    const [code, message] = problemOf(workspace({}, { "apps/site/package.json": site }));
     expect(code).toBe("start_command_missing");
-    expect(message).toContain("apps/deep/api, apps/web");
+    expect(message).toContain(": apps/deep/api, apps/site, apps/web.");
     expect(message).not.toContain("apps/old");
     expect(message).toContain("config.rootDirectory");
   });
@@ -190,6 +207,8 @@ describe("a workspace", () => {
       "pnpm-workspace.yaml": "packages:\n  - 'packages/*'\n  - \"apps/web\" # the site\n",
       "pnpm-lock.yaml": "lockfileVersion: '9.0'",
     };
+    const { "pnpm-lock.yaml": __, ...unlocked } = pnpm;
+    expect(stepsOf(detect(unlocked, { rootDirectory: "apps/web" }))[1]).toMatch(/^pnpm install --no-frozen/);
     expect(stepsOf(detect(pnpm, { rootDirectory: "apps/web" })).slice(2)).toEqual([
       "pnpm --dir packages/lib run build",
       "pnpm --dir apps/web run build",
@@ -317,6 +336,26 @@ describe("a Python app", () => {
     expect(stepsOf(detect({ ...start, "pyproject.toml": project, "uv.lock": "" })).at(-1)).toContain(
       "uv sync --frozen",
     );
+  });
+
+  test("that is no package is not installed as one: what only Poetry reads is asked of it", () => {
+    const start = { "main.py": "app = FastAPI()" };
+    const backend = '[build-system]\nrequires = ["poetry-core>=2"]\n';
+    const poetry = "[tool.poetry]\npackage-mode = false\n";
+    const listed = `[project]\nname = "x"\ndependencies = ["fastapi (>=0.1,<1)", "uvicorn"]\n${poetry}${backend}`;
+    expect(stepsOf(detect({ ...start, "pyproject.toml": listed })).at(-1)).toMatch(
+      / off fastapi \(>=0\.1,<1\) uvicorn$/,
+    );
+    const own = `${poetry}[tool.poetry.dependencies]\npython = "^3.11"\nfastapi = "^0.1"\nuvicorn = "*"\n${backend}`;
+    const plan = detect({ ...start, "pyproject.toml": own });
+    expect(stepsOf(plan).slice(-2)).toEqual([
+      expect.stringMatching(/pip install .* --target \.berth-tools\/poetry poetry-core$/),
+      expect.stringMatching(/pip install .* -r \.berth-tools\/requirements\.txt$/),
+    ]);
+    expect(plan.command).toContain("uvicorn main:app");
+    // What pip says of a folder that is no package helps nobody.
+    const taken = detect({ ...start, "pyproject.toml": `${own}`.replace("package-mode = false", "") });
+    expect(taken.steps.at(-1)!.message).toContain("package-mode = false");
   });
 });
 

@@ -123,7 +123,7 @@ function planStart(
   if (command !== undefined) return { command: inFolder(command), checks: [] };
   const found = findStart(inside(tree, folder), pkg, { type, builds, outputDirectory });
   if (found && "problem" in found) return failDetection("start_command_missing", found.problem);
-  if (found === undefined) return failDetection("start_command_missing", startMissing(folder, members));
+  if (found === undefined) return failDetection("start_command_missing", startMissing(tree, input, members));
   if ("command" in found) return { command: inFolder(found.command), checks: [] };
   const { check, ...served } = serveSite(folder ? `${folder}/${found.site}` : found.site, found.fallback);
   return { ...served, kind: found.kind, checks: [check] };
@@ -137,17 +137,31 @@ function inside(tree: SourceTree, folder: string): SourceTree {
     exists: (path) => tree.exists(at(path)),
     read: (path) => tree.read(at(path)),
     folders: (path) => tree.folders(at(path)),
+    files: (path) => tree.files(at(path)),
   };
 }
 
-function startMissing(folder: string, members: Member[] | undefined): string {
+function startMissing(
+  tree: SourceTree,
+  { rootDirectory: folder = "", type }: DetectionInput,
+  members: Member[] | undefined,
+): string {
   const of = folder ? `The package.json in ${folder}` : "The package.json";
-  const startable = (members ?? []).filter(({ pkg }) => scriptOf(pkg, "start") !== undefined);
+  const builds = (pkg: PackageJson) => scriptOf(pkg, "build") !== undefined;
+  // Not by the usual files: libraries have them too.
+  const startable = (members ?? []).filter(({ folder, pkg }) => {
+    const start = findStart(inside(tree, folder), pkg, { type, builds: builds(pkg) });
+    return scriptOf(pkg, "start") !== undefined || (start !== undefined && "site" in start);
+  });
   if (folder === "" && startable.length > 0) {
     const names = startable.slice(0, 10).map((member) => member.folder);
-    return `${of} has no “start” script. Packages of this workspace that have one: ${names.join(", ")}. Set the service's config.rootDirectory to the one that it runs.`;
+    return `${of} has no “start” script. Packages of this workspace that can be deployed: ${names.join(", ")}. Set the service's config.rootDirectory to the one that it runs.`;
   }
-  return `${of} has no “start” script, and there is no server.js or index.js. Add one, or set the service's start command.`;
+  const page =
+    type === "web" && inside(tree, folder).exists("index.html")
+      ? " To serve its index.html as it is, set the service's config.outputDirectory to “.”."
+      : "";
+  return `${of} has no “start” script, and there is no server.js or index.js. Add one, or set the service's start command.${page}`;
 }
 
 /** Whether a start command runs a program that only the development dependencies bring. */

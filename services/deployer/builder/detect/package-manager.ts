@@ -12,7 +12,8 @@ export type PackageManager = {
   run(script: string, folder: string): string[];
 };
 
-const TOOLS_FOLDER = ".berth-tools";
+/** Where tools are that a build brings. */
+export const TOOLS_FOLDER = ".berth-tools";
 
 /** The folder in which `installTool` places programs, for PATH. */
 export const TOOLS_PATH = `${TOOLS_FOLDER}/node_modules/.bin`;
@@ -23,7 +24,7 @@ export function installTool(spec: string): BuildStep {
   return { run: ["npm", "install", "--prefix", TOOLS_FOLDER, ...options, spec], failure: "install_failed" };
 }
 
-/** Returns the manager that `packageManager` names, else the one whose lock file the source has, else npm. */
+/** Returns the manager that `packageManager` names, else the one whose lock file or workspace the source has, else npm. */
 export function findPackageManager(tree: SourceTree, pkg: PackageJson): PackageManager {
   const named = /^(npm|pnpm|yarn|bun)@(\d+(?:\.\d+)*)/.exec(String(pkg.packageManager ?? ""));
   const [, name, version] = named ?? [];
@@ -31,14 +32,18 @@ export function findPackageManager(tree: SourceTree, pkg: PackageJson): PackageM
   if (name === "bun" || (name === undefined && (tree.exists("bun.lock") || tree.exists("bun.lockb"))))
     return bun(tree, version);
   if (name === "yarn" || (name === undefined && tree.exists("yarn.lock"))) return yarn(tree, version);
+  // Only pnpm knows which packages such a workspace has.
+  if (name === undefined && !isLocked(tree) && tree.exists("pnpm-workspace.yaml")) return pnpm(tree, version);
   return npm(tree);
 }
+
+const isLocked = (tree: SourceTree) => tree.exists("package-lock.json") || tree.exists("npm-shrinkwrap.json");
 
 const QUIET = ["--no-audit", "--no-fund", "--no-progress"];
 const installStep = (...run: string[]): BuildStep => ({ run, failure: "install_failed" });
 
 function npm(tree: SourceTree): PackageManager {
-  const locked = tree.exists("package-lock.json") || tree.exists("npm-shrinkwrap.json");
+  const locked = isLocked(tree);
   return {
     name: "npm",
     setup: [],
@@ -87,20 +92,14 @@ function yarn(tree: SourceTree, version: string | undefined): PackageManager {
       run,
     };
   const spec = version === undefined ? "@yarnpkg/cli-dist@4" : `@yarnpkg/cli-dist@${version}`;
+  // Programs that are started by Node.js itself need a node_modules. Scripts too: Yarn finds no other kind of install.
+  const linked = ["env", "YARN_NODE_LINKER=node-modules"];
   return {
     name: "yarn",
     // Without a lock file of its own, the project is taken for a part of one in a folder above.
     setup: [installTool(spec), ...(lock === undefined ? [installStep("touch", "yarn.lock")] : [])],
-    // Programs that are started by Node.js itself need a node_modules.
-    install: () =>
-      installStep(
-        "env",
-        "YARN_NODE_LINKER=node-modules",
-        "yarn",
-        "install",
-        ...(lock === undefined ? [] : ["--immutable"]),
-      ),
-    run,
+    install: () => installStep(...linked, "yarn", "install", ...(lock === undefined ? [] : ["--immutable"])),
+    run: (script, folder) => [...linked, ...run(script, folder)],
   };
 }
 

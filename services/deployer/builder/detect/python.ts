@@ -7,6 +7,7 @@ import {
   failDetection,
   type SourceTree,
 } from "./build-plan.ts";
+import { TOOLS_FOLDER } from "./package-manager.ts";
 import { findPythonStart } from "./python-start.ts";
 
 const FILES = ["requirements.txt", "pyproject.toml", "manage.py", "main.py", "app.py"];
@@ -65,14 +66,39 @@ function planInstall(
   const packages: string[] = [];
   if (requirements?.split("\n").some((line) => /^\s*[^#\s]/.test(line)))
     packages.push("-r", "requirements.txt");
+  const isApp = /^[ \t]*package-mode\s*=\s*false\b/m.test(project);
   // Many projects keep nothing but the settings of tools in their pyproject.toml.
-  if (/^[ \t]*\[(build-system|tool\.poetry)\]/m.test(project)) packages.push(".");
+  const isPackage = !isApp && /^[ \t]*\[(build-system|tool\.poetry)\]/m.test(project);
+  if (isPackage) packages.push(".");
   // An app that is no package: what it depends on is installed, and its folders are not taken for packages.
-  else if (/^[ \t]*\[project\]/m.test(project) && packages.length === 0)
-    packages.push(...projectDependencies(project));
+  if (packages.length === 0) packages.push(...projectDependencies(project));
+  if (packages.length === 0 && isApp && /^[ \t]*\[tool\.poetry\.dependencies\]/m.test(project))
+    return { steps: poetryInstall };
   if (packages.length === 0) return { steps: environment(false), packages };
-  return { steps: [...environment(true), installStep(...PIP, ...packages)], packages };
+  const install = installStep(...PIP, ...packages);
+  return {
+    steps: [...environment(true), isPackage ? { ...install, message: NO_PACKAGE } : install],
+    packages,
+  };
 }
+
+const NO_PACKAGE =
+  "The packages could not be installed, or the project itself as one of them; the build log says why. If it is an app and no package, remove [build-system] from its pyproject.toml, or, with Poetry, set package-mode = false.";
+
+/** Of Poetry, the part that reads dependencies in [tool.poetry]. It must not be among the packages of the app. */
+const POETRY = `${TOOLS_FOLDER}/poetry`;
+const LISTED = `${TOOLS_FOLDER}/requirements.txt`;
+// On one line, as an instruction of a Dockerfile has to be.
+const LIST =
+  "from poetry.core.factory import Factory; print(*(one.to_pep_508() for one in Factory().create_poetry().package.requires if not one.is_optional()), sep=chr(10))";
+const poetryInstall = [
+  ...environment(true),
+  installStep(...PIP, "--target", POETRY, "poetry-core"),
+  commandStep(
+    `PYTHONPATH=${POETRY} .venv/bin/python -c '${LIST}' > ${LISTED} && ${PIP.join(" ")} -r ${LISTED}`,
+    "install_failed",
+  ),
+];
 
 /** Returns `dependencies` of a pyproject.toml's `[project]`. */
 function projectDependencies(project: string): string[] {

@@ -4,17 +4,20 @@ import type { SourceTree } from "./build-plan.ts";
 /** Returns the tree of these files; an object is the content of a JSON file. */
 export function treeOf(files: Record<string, string | object>): SourceTree {
   const paths = Object.keys(files);
+  const inside = (folder: string) =>
+    paths.flatMap((path) =>
+      folder === "" ? [path] : path.startsWith(`${folder}/`) ? [path.slice(folder.length + 1)] : [],
+    );
   return {
     exists: (path) => path in files,
     read: (path) => {
       const content = files[path];
       return typeof content === "object" ? JSON.stringify(content) : content;
     },
-    folders: (folder) => {
-      const inside = folder === "" ? paths : paths.filter((path) => path.startsWith(`${folder}/`));
-      const rest = inside.map((path) => (folder === "" ? path : path.slice(folder.length + 1)));
-      return [...new Set(rest.filter((path) => path.includes("/")).map((path) => path.split("/")[0]!))];
-    },
+    folders: (folder) => [
+      ...new Set(inside(folder).flatMap((path) => (path.includes("/") ? [path.split("/")[0]!] : []))),
+    ],
+    files: (folder) => inside(folder).filter((path) => !path.includes("/")),
   };
 }
 

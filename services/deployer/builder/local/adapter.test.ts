@@ -194,6 +194,21 @@ func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.Handler
     );
   });
 
+  test("a root of tools only, with the apps in folders, says which folders", async () => {
+    const tools = { scripts: { dev: "concurrently x y" }, devDependencies: { concurrently: "9" } };
+    const request = await requestOf(local.store, [
+      file("package.json", tools),
+      file("backend/requirements.txt", "flask"),
+      file("frontend/package.json", { scripts: { start: "node ." } }),
+      file("notes/todo.txt", ""),
+    ]);
+    const failure = await local.builder.build(request, never).catch((error) => error);
+    expect(failure.code).toBe("start_command_missing");
+    expect(failure.message).toContain(
+      "Add one, or set the service's start command. These folders can be built: backend, frontend.",
+    );
+  });
+
   test("a tarball of a folder instead of its content is taken as what was meant", async () => {
     const entries = exampleApp("node").map((entry) => ({
       ...entry,

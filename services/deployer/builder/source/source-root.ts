@@ -1,9 +1,9 @@
-import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
+import { type Dirent, readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { readdir, readlink, realpath, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { BuildFailure } from "../build-failure.ts";
 import type { BuildPlan, DetectionInput, SourceTree } from "../detect/build-plan.ts";
-import { detectRuntime, planUndetected } from "../detect/detect.ts";
+import { detectRuntime, hintAt, planUndetected } from "../detect/detect.ts";
 import { isWorkspaceMember } from "../detect/node.ts";
 import { checkLink } from "./archive/path.ts";
 
@@ -28,16 +28,17 @@ export async function planBuild(
       return detectRuntime(whole, { ...input, rootDirectory: path });
     await liftFolder(app, path);
     log(`The folder ${path} is the root of what is built.`);
-    return detect(app, rest) ?? planUndetected(rest, listBuildable(app, rest, path));
+    return detectOrHint(app, rest, path) ?? planUndetected(rest, listBuildable(app, rest, path));
   }
   const [only, ...others] = readdirSync(app, { withFileTypes: true });
   const folder = others.length === 0 && only?.isDirectory() ? only.name : undefined;
   // Buildpacks take any root: they come in where the only folder is.
-  const inRoot = folder !== undefined && rest.builder === "buildpacks" ? undefined : detect(app, rest);
+  const inRoot = folder !== undefined && rest.builder === "buildpacks" ? undefined : detectOrHint(app, rest);
   if (inRoot) return inRoot;
   if (folder === undefined) return planUndetected(rest, listBuildable(app, rest));
   const inside = join(app, folder);
-  const plan = detect(inside, rest) ?? planUndetected(rest, listBuildable(inside, rest, folder));
+  const plan =
+    detectOrHint(inside, rest, folder) ?? planUndetected(rest, listBuildable(inside, rest, folder));
   log(`The whole source is in the folder ${folder}, which becomes its root.`);
   await liftFolder(app, folder);
   return plan;
@@ -58,6 +59,18 @@ function listBuildable(root: string, input: DetectionInput, parent = ""): string
   };
   const found = names.toSorted().slice(0, MAX_TRIED).filter(isBuildable);
   return found.slice(0, MAX_NAMED).map((name) => (parent ? `${parent}/${name}` : name));
+}
+
+/** As `detect`. Where nothing says how the root starts, the failure names the folders that can be built. */
+function detectOrHint(root: string, input: DetectionInput, parent?: string): BuildPlan | undefined {
+  try {
+    return detect(root, input);
+  } catch (error) {
+    const isUnstarted = error instanceof BuildFailure && error.code === "start_command_missing";
+    if (!isUnstarted || error.message.includes("config.rootDirectory")) throw error;
+    const hint = hintAt(listBuildable(root, input, parent));
+    throw new BuildFailure(error.stage, error.code, `${error.message}${hint}`);
+  }
 }
 
 /** Returns undefined when nothing is detected. */
@@ -104,6 +117,7 @@ export function readTree(root: string): SourceTree {
     exists: (path) => !path.split("/").includes("..") && isFile(path),
     read: (path) => (isFile(path) ? readManifest(root, path) : undefined),
     folders: (path) => listFolders(join(root, path)),
+    files: (path) => listEntries(join(root, path), (entry) => entry.isFile()),
   };
 }
 
@@ -117,9 +131,13 @@ function readManifest(root: string, path: string): string {
 }
 
 function listFolders(path: string): string[] {
+  return listEntries(path, (entry) => entry.isDirectory());
+}
+
+function listEntries(path: string, which: (entry: Dirent) => boolean): string[] {
   try {
     const entries = readdirSync(path, { withFileTypes: true });
-    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+    return entries.filter(which).map(({ name }) => name);
   } catch {
     return [];
   }

@@ -1,6 +1,6 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { createServer, request } from "node:http";
 import { type AddressInfo, connect } from "node:net";
@@ -302,6 +302,17 @@ describe("the disk store", () => {
     const socket = connect(Number(port), "127.0.0.1");
     socket.write("PUT //[ HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
     expect(await text(socket)).toMatch(/^HTTP\/1\.1 404 /);
+  });
+
+  test("removes the others, and says so, where one object cannot be removed", async () => {
+    const { store, folder } = await open();
+    const later = new Date(Date.now() + 60_000);
+    for (const remove of [() => store.sweep(later, "a/"), () => store.removePrefix("a/")]) {
+      for (const key of ["a/1", "a/3"]) await store.put(key, Buffer.from("x"), "text/plain");
+      mkdirSync(join(folder, "objects", "a+2"), { recursive: true });
+      await expect(remove()).rejects.toThrow("a+2");
+      expect(await store.keys("a/")).toEqual(["a/2"]);
+    }
   });
 
   test("leaves alone what others put beside its files", async () => {

@@ -13,6 +13,7 @@ import {
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { Readable } from "node:stream";
+import { tryEach } from "../../../kit/concurrency/try-each.ts";
 import { isAlive, startedOf } from "../../shared/process-tree.ts";
 import { checkKey, isKey } from "../key.ts";
 import { type ObjectStat, type ObjectStore, ObjectStoreError } from "../port.ts";
@@ -143,16 +144,16 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
       await rm(pathOf(key), { force: true });
     },
     async removePrefix(prefix) {
-      for (const key of await listKeys(prefix)) await store.remove(key);
+      await tryEach(await listKeys(prefix), store.remove);
     },
     async sweep(olderThan, prefix) {
       let count = 0;
-      for (const key of await listKeys(prefix)) {
+      await tryEach(await listKeys(prefix), async (key) => {
         const found = await statFile(pathOf(key)).catch(() => undefined);
-        if (!found || found.mtime >= olderThan) continue;
+        if (!found || found.mtime >= olderThan) return;
         await store.remove(key);
         count++;
-      }
+      });
       return count;
     },
     async presignDownload(key, { fileName: name, expiresInSeconds }) {

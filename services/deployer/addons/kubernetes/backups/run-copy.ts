@@ -137,7 +137,7 @@ export function endOf(job: V1Job, pod: V1Pod): CopyResult | Error | undefined {
     return { ...report, ...countedIn(database?.message) };
   if (database?.message?.trim() === UNREADABLE) return new BackupRefusal(CANNOT_READ);
   // The program that copies fails with the other, which knows why.
-  if (database?.message) return programFailure(database.message, database.exitCode);
+  if (database?.message) return programFailure(database.message, database.exitCode, copier?.exitCode === 0);
   const reason = pod.status?.reason ?? database?.reason ?? copier?.reason ?? "no reason was given";
   return new Error(`a copy failed: ${report && "problem" in report ? report.problem : reason}`);
 }

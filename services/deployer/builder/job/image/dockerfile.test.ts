@@ -6,7 +6,7 @@ import { generateDockerfiles, withArguments } from "./dockerfile.ts";
 const baseImages = { node: "r/node:1", python: "r/python:1", go: "r/go:1", static: "r/static:1" };
 
 function treeOf(files: Record<string, string>): SourceTree {
-  return { exists: (path) => path in files, read: (path) => files[path], folders: () => [] };
+  return { exists: (path) => path in files, read: (path) => files[path], folders: () => [], files: () => [] };
 }
 
 function generated(files: Record<string, unknown>, wanted: { command?: string } = {}, names = ["A"]) {
