@@ -3,6 +3,7 @@ import { SubscriptionChangedSchema } from "../../../proto/gen/berth/billing/v1/e
 import { sample } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { type Subscriber, subscriber } from "../cancellation/testing.ts";
+import { setMembers } from "../seats/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 import { atCommit, atRequest, killDuring, type Reach, serveAlone } from "../testing-kills.ts";
 
@@ -36,7 +37,8 @@ const KILLS: { name: string; change: Record<string, string>; reach: Reach }[] = 
 beforeAll(async () => {
   billing = await startBilling();
   const chosen = sample("kills at steps of a change of plan", KILLS, 2);
-  for (const _ of [...chosen, "asked"]) subscriptions.push(await subscriber(billing, { cadence: "monthly" }));
+  for (const _ of [...chosen, "asked", "members", "members"])
+    subscriptions.push(await subscriber(billing, { cadence: "monthly" }));
   service = await serveAlone(billing);
 });
 afterAll(() => billing?.stop());
@@ -81,3 +83,28 @@ test.each(sample("kills at steps of a change of plan", KILLS, 2))(
     expect(await one.invoices()).toHaveLength(isNow ? 2 : 1);
   },
 );
+
+test.each([
+  { name: "is requested", change: { tierId: "team" }, reach: KILLS[0]!.reach, members: 12 },
+  { name: "is recorded", change: { cadence: "annual" }, reach: KILLS[4]!.reach, members: 5 },
+])("killed while a change $name: members who join before it goes on are billed with it", async (kill) => {
+  const one = subscriptions.pop()!;
+  const { accountId } = one;
+  await changeAndKill(one, kill.change, async (with_) => {
+    const { reached, over } = await kill.reach(with_);
+    return { reached, over: () => over().then(() => setMembers(billing, accountId, kill.members)) };
+  });
+  await eventually("it is recorded as made", async () => {
+    const text = "select from plan_changes where account_id = $1 and step = 'done'";
+    return (await billing.pool.query(text, [accountId])).rows.length === 1;
+  });
+  // Two more than the plan includes.
+  await eventually("both members are billed", async () => {
+    const { items, schedule } = await billing.stripe.stripe.subscriptions.retrieve(one.id, {
+      expand: ["schedule"],
+    });
+    const planned = (schedule as { metadata: { seats?: string } } | null)?.metadata.seats;
+    const billed = items.data.find(({ price }) => price.metadata.kind === "seat")?.quantity;
+    return (planned ?? String(billed)) === "2";
+  });
+});

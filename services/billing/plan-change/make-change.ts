@@ -2,6 +2,7 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type Stripe from "stripe";
 import { audit } from "../../kit/events/audit.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
+import { putSeatCheck } from "../due/seat-checks-sql.ts";
 import { markCustomer } from "../due/sql.ts";
 import { lookupKey } from "../pricing/keys.ts";
 import type { PriceId } from "../pricing/price-ids.ts";
@@ -106,6 +107,8 @@ export function createMakeChange({ pool, provider, priceId }: Deps): MakeChange 
       }
       const entry = { service: "billing", accountId, action: ACTIONS[kind], target: subscriptionId };
       await audit(tx, requestedBy, { ...entry, metadata: { tier, cadence } });
+      // Of a change that was interrupted, members may have come or gone since it was requested.
+      await putSeatCheck(tx, accountId);
       await markCustomer(tx, typeof customer === "string" ? customer : customer.id);
     });
     return step;
@@ -130,13 +133,14 @@ async function goOn(stripe: Stripe, subscription: Stripe.Subscription): Promise<
 }
 
 /** Whether the provider has made a change. */
-function isMade({ id, kind, tier, cadence, seats }: PlanChange, subscription: Stripe.Subscription): boolean {
+function isMade({ id, kind, tier, cadence }: PlanChange, subscription: Stripe.Subscription): boolean {
   const pending = pendingOf(subscription.schedule);
   switch (kind) {
     case "upgrade":
       return subscription.metadata.planChange === id;
     case "schedule":
-      return pending?.tier === tier && pending.cadence === cadence && pending.seats === seats;
+      // Its members follow those of the account, also before it is recorded.
+      return pending?.tier === tier && pending.cadence === cadence;
     case "keep":
       return subscription.schedule === null;
     case "resume":
