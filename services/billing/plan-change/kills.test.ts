@@ -37,7 +37,7 @@ const KILLS: { name: string; change: Record<string, string>; reach: Reach }[] = 
 beforeAll(async () => {
   billing = await startBilling();
   const chosen = sample("kills at steps of a change of plan", KILLS, 2);
-  for (const _ of [...chosen, "asked", "members", "members"])
+  for (const _ of [...chosen, "asked", "members", "members", "canceled", "canceled"])
     subscriptions.push(await subscriber(billing, { cadence: "monthly" }));
   service = await serveAlone(billing);
 });
@@ -107,4 +107,23 @@ test.each([
     const billed = items.data.find(({ price }) => price.metadata.kind === "seat")?.quantity;
     return (planned ?? String(billed)) === "2";
   });
+});
+
+test.each([
+  { name: "a larger plan", change: { tierId: "team" }, reach: KILLS[0]!.reach },
+  { name: "another cadence", change: { cadence: "annual" }, reach: KILLS[2]!.reach },
+])("killed while $name is requested, and canceled before it goes on: it is given up", async (kill) => {
+  const one = subscriptions.pop()!;
+  const { accountId } = one;
+  await changeAndKill(one, kill.change, kill.reach);
+  const owner = billing.as(accountId, service.port);
+  expect(await owner.cancelSubscription({ accountId })).toMatchObject({ status: "canceled" });
+  await eventually("it is at its end", async () => {
+    const text = "select from plan_changes where account_id = $1 and step in ('done', 'refused')";
+    return (await billing.pool.query(text, [accountId])).rows.length === 1;
+  });
+  const { items, schedule, cancel_at_period_end, cancel_at } = await one.atStripe();
+  expect(items.data.find(({ price }) => price.metadata.kind === "plan")?.price.metadata.tierId).toBe("pro");
+  expect([schedule, cancel_at_period_end || cancel_at !== null]).toEqual([null, true]);
+  expect(await one.invoices()).toHaveLength(1);
 });
