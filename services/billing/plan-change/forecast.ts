@@ -14,6 +14,7 @@ import { planItemOf } from "../schedule/put-schedule.ts";
 import type { Provider } from "../stripe/provider.ts";
 import { countRunningAddons } from "../usage/sql.ts";
 import type { Choice, Decision } from "./decide.ts";
+import { getsSmaller } from "./gets-smaller.ts";
 import { upgradedItems } from "./make-change.ts";
 
 type Deps = { pool: Db; provider: Provider; priceId: PriceId; plans: ConfigOf<typeof planFields> };
@@ -133,11 +134,6 @@ async function impactOf({ pool, plans }: Deps, accountId: string, current: Choic
       );
     }
   }
-  if (after.historyDepth < before.historyDepth)
-    warnings.push(
-      `Of each service, ${after.historyDepth} versions that were live are retained instead of ${before.historyDepth}. Older ones are deleted, and can no longer be rolled back to.`,
-    );
-  if (after.buildsAtOnce < before.buildsAtOnce)
-    warnings.push(`Up to ${after.buildsAtOnce} builds run at once instead of ${before.buildsAtOnce}.`);
+  warnings.push(...getsSmaller(before, after));
   return { exceeded, warnings };
 }

@@ -3,6 +3,7 @@ import { SubscriptionChangedSchema } from "../../../proto/gen/berth/billing/v1/e
 import { sample } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { type Subscriber, subscriber } from "../cancellation/testing.ts";
+import { setMembers } from "../seats/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 import { atCommit, atRequest, killDuring, type Reach, serveAlone } from "../testing-kills.ts";
 
@@ -36,7 +37,8 @@ const KILLS: { name: string; change: Record<string, string>; reach: Reach }[] = 
 beforeAll(async () => {
   billing = await startBilling();
   const chosen = sample("kills at steps of a change of plan", KILLS, 2);
-  for (const _ of [...chosen, "asked"]) subscriptions.push(await subscriber(billing, { cadence: "monthly" }));
+  for (const _ of [...chosen, "asked", "members", "members", "canceled", "canceled"])
+    subscriptions.push(await subscriber(billing, { cadence: "monthly" }));
   service = await serveAlone(billing);
 });
 afterAll(() => billing?.stop());
@@ -81,3 +83,47 @@ test.each(sample("kills at steps of a change of plan", KILLS, 2))(
     expect(await one.invoices()).toHaveLength(isNow ? 2 : 1);
   },
 );
+
+test.each([
+  { name: "is requested", change: { tierId: "team" }, reach: KILLS[0]!.reach, members: 12 },
+  { name: "is recorded", change: { cadence: "annual" }, reach: KILLS[4]!.reach, members: 5 },
+])("killed while a change $name: members who join before it goes on are billed with it", async (kill) => {
+  const one = subscriptions.pop()!;
+  const { accountId } = one;
+  await changeAndKill(one, kill.change, async (with_) => {
+    const { reached, over } = await kill.reach(with_);
+    return { reached, over: () => over().then(() => setMembers(billing, accountId, kill.members)) };
+  });
+  await eventually("it is recorded as made", async () => {
+    const text = "select from plan_changes where account_id = $1 and step = 'done'";
+    return (await billing.pool.query(text, [accountId])).rows.length === 1;
+  });
+  // Two more than the plan includes.
+  await eventually("both members are billed", async () => {
+    const { items, schedule } = await billing.stripe.stripe.subscriptions.retrieve(one.id, {
+      expand: ["schedule"],
+    });
+    const planned = (schedule as { metadata: { seats?: string } } | null)?.metadata.seats;
+    const billed = items.data.find(({ price }) => price.metadata.kind === "seat")?.quantity;
+    return (planned ?? String(billed)) === "2";
+  });
+});
+
+test.each([
+  { name: "a larger plan", change: { tierId: "team" }, reach: KILLS[0]!.reach },
+  { name: "another cadence", change: { cadence: "annual" }, reach: KILLS[2]!.reach },
+])("killed while $name is requested, and canceled before it goes on: it is given up", async (kill) => {
+  const one = subscriptions.pop()!;
+  const { accountId } = one;
+  await changeAndKill(one, kill.change, kill.reach);
+  const owner = billing.as(accountId, service.port);
+  expect(await owner.cancelSubscription({ accountId })).toMatchObject({ status: "canceled" });
+  await eventually("it is at its end", async () => {
+    const text = "select from plan_changes where account_id = $1 and step in ('done', 'refused')";
+    return (await billing.pool.query(text, [accountId])).rows.length === 1;
+  });
+  const { items, schedule, cancel_at_period_end, cancel_at } = await one.atStripe();
+  expect(items.data.find(({ price }) => price.metadata.kind === "plan")?.price.metadata.tierId).toBe("pro");
+  expect([schedule, cancel_at_period_end || cancel_at !== null]).toEqual([null, true]);
+  expect(await one.invoices()).toHaveLength(1);
+});

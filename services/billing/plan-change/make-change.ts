@@ -2,6 +2,7 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type Stripe from "stripe";
 import { audit } from "../../kit/events/audit.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
+import { putSeatCheck } from "../due/seat-checks-sql.ts";
 import { markCustomer } from "../due/sql.ts";
 import { lookupKey } from "../pricing/keys.ts";
 import type { PriceId } from "../pricing/price-ids.ts";
@@ -31,8 +32,8 @@ const DECLINED = [
 
 /**
  * Makes a change that is requested, once, and returns how far it is then; to be called under the account's lock. A change
- * that the provider made before is found at the subscription. One that was not made for ten minutes is given up, and one of
- * which the outcome is not known is not made, but looked for. Throws the provider's refusal, and 502
+ * that the provider made before is found at the subscription. One that was not made for ten minutes is given up, as is one
+ * whose subscription was canceled meanwhile; and one of which the outcome is not known is not made, but looked for. Throws the provider's refusal, and 502
  * payment_provider_unavailable; in both cases it can be called again.
  */
 export type MakeChange = (change: PlanChange) => Promise<PlanChangeStep>;
@@ -44,7 +45,7 @@ export function createMakeChange({ pool, provider, priceId }: Deps): MakeChange 
     );
     if (isMade(change, subscription)) return finish(change, subscription, "done");
     const isLate = Date.now() - timestampMs(change.askedAt) > GIVEN_UP_MS;
-    if (isLate || !LIVE.includes(subscription.status)) return finish(change, subscription, "refused");
+    if (isLate || isEnding(change, subscription)) return finish(change, subscription, "refused");
     if (change.step === "uncertain") return "uncertain";
     try {
       await make(change, subscription);
@@ -106,6 +107,8 @@ export function createMakeChange({ pool, provider, priceId }: Deps): MakeChange 
       }
       const entry = { service: "billing", accountId, action: ACTIONS[kind], target: subscriptionId };
       await audit(tx, requestedBy, { ...entry, metadata: { tier, cadence } });
+      // Of a change that was interrupted, members may have come or gone since it was requested.
+      await putSeatCheck(tx, accountId);
       await markCustomer(tx, typeof customer === "string" ? customer : customer.id);
     });
     return step;
@@ -130,18 +133,25 @@ async function goOn(stripe: Stripe, subscription: Stripe.Subscription): Promise<
 }
 
 /** Whether the provider has made a change. */
-function isMade({ id, kind, tier, cadence, seats }: PlanChange, subscription: Stripe.Subscription): boolean {
+function isMade({ id, kind, tier, cadence }: PlanChange, subscription: Stripe.Subscription): boolean {
   const pending = pendingOf(subscription.schedule);
   switch (kind) {
     case "upgrade":
       return subscription.metadata.planChange === id;
     case "schedule":
-      return pending?.tier === tier && pending.cadence === cadence && pending.seats === seats;
+      // Its members follow those of the account, also before it is recorded.
+      return pending?.tier === tier && pending.cadence === cadence;
     case "keep":
       return subscription.schedule === null;
     case "resume":
       return !subscription.cancel_at_period_end && subscription.cancel_at === null;
   }
+}
+
+/** Whether a subscription is over, or ends although it was to go on with a change. */
+function isEnding({ kind }: PlanChange, subscription: Stripe.Subscription): boolean {
+  const { status, cancel_at_period_end: isCanceled, cancel_at: end } = subscription;
+  return !LIVE.includes(status) || (kind !== "resume" && (isCanceled || end !== null));
 }
 
 /** Returns the items of a subscription that change with its plan: prices of the same list, by its cadence. */

@@ -93,6 +93,7 @@ test("a smaller plan begins when the paid period ends, and can be undone until t
     additionalMembers: 1,
   });
   expect(shown.warnings.join(" ")).toContain("20 versions that were live");
+  expect(shown.warnings.join(" ")).toContain("20 domains instead of 100");
   expect(await change({ tierId: "pro" })).toMatchObject({ effect: "period_end", renewalUsd: 30 });
   const pending = (await read()).pendingChange;
   expect(pending).toMatchObject({ tierId: "pro", cadence: "monthly" });

@@ -290,6 +290,25 @@ describe("nobody gets another's traffic:", () => {
   });
 });
 
+test("a host moves to the account that waits for it as soon as the service that had it is deleted", async () => {
+  const [one, other] = await Promise.all([scene({ answer: "one" }), scene({ answer: "other" })]);
+  await Promise.all([one.deploy(), other.deploy()]);
+  const host = nextHost();
+  const [first, second] = [await one.add(host), await other.add(host)];
+  prove(first, "CNAME");
+  await one.check(first.id);
+  await one.until(first.id, "active");
+  prove(second, "TXT");
+  await other.check(second.id);
+  await other.until(second.id, "verifying");
+  // It has waited for long, and is looked up rarely.
+  const wait = "update domains set checks = 30, due_at = now() + interval '1 day' where id = $1";
+  await berth.pool.query(wait, [second.id]);
+  await one.catalog.deleteService({ ...one.path, confirmImpact: true });
+  await other.until(second.id, "active");
+  expect((await visit(host)).body).toContain("other");
+});
+
 describe("a proof that is gone", () => {
   test("is warned of, and after 7 days the host is no longer served until it is back", async () => {
     const { add, until, deploy, check, get, accountId } = await scene();
@@ -334,6 +353,22 @@ describe("a proof that is gone", () => {
     await until(added.id, "active");
     expect((await visit(host)).status).toBe(200);
   });
+});
+
+test("a host name that is too long for a TXT record beside it is proved by its CNAME alone, and let go without it", async () => {
+  const { add, until, deploy, check, get } = await scene();
+  await deploy();
+  const host = nextHost(Array.from({ length: 4 }, (_, n) => String(n).repeat(57)).join("."));
+  expect(`_berth-challenge.${host}`.length).toBeGreaterThan(253);
+  const added = await add(host);
+  await eventually("it was looked up", async () => (await get(added.id)).message?.includes("No record"));
+  expect(added.records.map(({ type }) => type)).toEqual(["CNAME"]);
+  prove(added, "CNAME");
+  await check(added.id);
+  await until(added.id, "active");
+  dns.clear(host);
+  await check(added.id);
+  await eventually("it is warned of", async () => (await get(added.id)).message?.includes("is gone"));
 });
 
 test("how long domains have waited for their certificates is in the metrics, as long as they are not issued", async () => {

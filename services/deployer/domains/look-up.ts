@@ -114,9 +114,9 @@ export function isServer(text: string): boolean {
   }
 }
 
-/** Whether a server said that there is no such record, and did not merely fail to answer. */
+/** Whether a server said that there is no such record, or no name can be so long, and it did not merely fail to answer. */
 function isNegative(error: unknown): boolean {
-  return ["ENODATA", "ENOTFOUND"].includes((error as { code?: string }).code ?? "");
+  return ["ENODATA", "ENOTFOUND", "EBADNAME"].includes((error as { code?: string }).code ?? "");
 }
 
 function known(is: boolean): Known {

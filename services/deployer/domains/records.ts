@@ -9,6 +9,8 @@ export type Claim = { accountId: string; serviceId: string; host: string };
 /** What a look-up found: a TXT record with the token, a CNAME to the service's own name, an address of the installation. */
 export type FoundRecord = "txt" | "cname" | "address";
 
+const MAX_NAME = 253;
+
 const digest = (...parts: string[]) => createHash("sha256").update(parts.join("\n")).digest("hex");
 
 /**
@@ -48,8 +50,11 @@ export function recordsOf(claim: Claim, settings: DomainSettings, found: readonl
         record(isIP(address) === 6 ? "AAAA" : "A", host, address, "address", found.includes("address")),
       )
     : [];
-  const txt = record("TXT", challengeName(host), tokenOf(claim), "proof", found.includes("txt"));
-  return [...cname, ...direct, txt];
+  const name = challengeName(host);
+  // DNS has no longer names: beside such a host there can be no record.
+  const txt =
+    name.length > MAX_NAME ? [] : [record("TXT", name, tokenOf(claim), "proof", found.includes("txt"))];
+  return [...cname, ...direct, ...txt];
 }
 
 function record(type: string, name: string, value: string, purpose: Purpose, found: boolean): DnsRecord {

@@ -137,13 +137,29 @@ export function contestHost(db: Db, host: string, accountId: string) {
   );
 }
 
-/** Has the other domains of a host looked up now: nobody has it any longer. */
+/**
+ * Has the other domains of a host looked up now: nobody has it any longer. What a process is finding out about them meanwhile
+ * is not recorded.
+ */
 export function wakeClaims(db: Db, host: string, id: string) {
   return execute(
     db,
     "domain_wake_claims",
-    "update domains set due_at = now(), checks = 0 where host = $1 and id <> $2 and deleting_at is null",
+    `update domains set due_at = now(), checks = 0, turn = turn + 1
+     where host = $1 and id <> $2 and deleting_at is null`,
     [host, id],
+  );
+}
+
+/** Has the other domains of a service's hosts looked up once the transaction is committed, which removes the service. */
+export function wakeClaimsOn(tx: Tx, serviceId: string) {
+  return execute(
+    tx,
+    "domain_wake_claims_on",
+    `update domains set due_at = now(), checks = 0, turn = turn + 1
+     where host in (select host from domains where service_id = $1 and proved_at is not null)
+       and service_id <> $1 and deleting_at is null`,
+    [serviceId],
   );
 }
 

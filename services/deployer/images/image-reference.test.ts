@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseImageReference } from "./image-reference.ts";
+import { parseImageReference, withHostOfLogins } from "./image-reference.ts";
 
 const digest = `sha256:${"0a".repeat(32)}`;
 
@@ -58,4 +58,17 @@ test.each([
   ["x".repeat(513), "512"],
 ])("%j is no reference, and the sentence says why", (text, why) => {
   expect(parseImageReference(text)).toEqual({ problem: expect.stringContaining(why) });
+});
+
+test.each([
+  ["GHCR.io:443/shop/web:V1", "ghcr.io/shop/web:V1"],
+  [`registry-1.docker.io/shop/web@${digest}`, `docker.io/shop/web@${digest}`],
+  ["r.test:5000/web", "r.test:5000/web"],
+  ["shop/web:1", "shop/web:1"],
+  ["web:1", "web:1"],
+  // Without its capitals or port, the host would be a path of Docker Hub.
+  ["REGISTRY/web", "REGISTRY/web"],
+  ["registry:443/web", "registry:443/web"],
+])("nodes pull %s as %s", (text, pulled) => {
+  expect(withHostOfLogins(text)).toBe(pulled);
 });

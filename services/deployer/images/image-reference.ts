@@ -61,6 +61,19 @@ export function parseImageReference(text: string): ImageReference | { problem: s
   };
 }
 
+/**
+ * Returns a reference with its host as logins have it, by which nodes find them: `GHCR.io:443/web` is `ghcr.io/web`. All else
+ * stays as it is written, and so does a host that is none without its capitals or its port.
+ */
+export function withHostOfLogins(text: string): string {
+  const { host } = cutHost(text);
+  const found = parseImageReference(text);
+  if (host === undefined || "problem" in found) return text;
+  const renamed = `${found.registry}${text.slice(host.length)}`;
+  const again = parseImageReference(renamed);
+  return "registry" in again && again.registry === found.registry ? renamed : text;
+}
+
 function problem(what: string) {
   return { problem: `An image reference, ${EXAMPLE}, ${what}.` };
 }

@@ -4,6 +4,7 @@ import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Addons } from "../addons/lifecycle.ts";
 import type { Builder } from "../builder/port.ts";
 import { markDiscarded } from "../deployments/transitions-sql.ts";
+import { wakeClaimsOn } from "../domains/sql.ts";
 import { releaseArtifact } from "../images/account-images.ts";
 import { removeRunsOf } from "../jobs/move-runs.ts";
 import {
@@ -39,6 +40,8 @@ export async function tearDown(
   const removed = addon ? [] : await removeReleases(deps, serviceId);
   await transaction(deps.pool, async (tx) => {
     await refuseLateBuilds(tx, serviceId, removed);
+    // Before its own domains are locked: those that wake it as well may hold theirs.
+    await wakeClaimsOn(tx, serviceId);
     const service = await removeService(tx, serviceId);
     if (service) await pruneProject(tx, service.projectId);
   });

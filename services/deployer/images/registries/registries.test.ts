@@ -9,7 +9,7 @@ import { refused } from "../../../kit/testing/refusal.ts";
 import { clientAs, eventually } from "../../../kit/testing/testing.ts";
 import { startLocalEngine } from "../../engine/local.ts";
 import { connectKube } from "../../kube/client.ts";
-import { Secret } from "../../kube/kinds.ts";
+import { Deployment, Secret } from "../../kube/kinds.ts";
 import { namespaceOf } from "../../kube/names.ts";
 import { manyOptions } from "../../runtime/kubernetes/many/testing.ts";
 import { createEnvironments } from "../../runtime/kubernetes/namespace/namespaces.ts";
@@ -68,14 +68,14 @@ async function someone() {
   await acting.catalog.createService({ ...environment, name: "web", type: "web" });
   const path = environment.at("web");
   const registries = clientAs(RegistryService, berth.port, { accountId, role: "owner" });
+  const namespace = namespaceOf("many", environment.environmentId);
   const auths = async (): Promise<Record<string, { auth: string }>> => {
-    const namespace = namespaceOf("many", environment.environmentId);
     const secret = await connectKube(api.config).get<V1Secret>(Secret, PULL_SECRET, namespace);
     expect(secret?.type).toBe("kubernetes.io/dockerconfigjson");
     return JSON.parse(Buffer.from(secret?.data?.[".dockerconfigjson"] ?? "", "base64").toString()).auths;
   };
   return {
-    ...{ ...acting, accountId, path, registries, auths },
+    ...{ ...acting, accountId, path, registries, auths, namespace },
     add: (host: string, user = "ci", token = "secret-token") =>
       registries.createRegistry({ accountId, host, user, token }),
     list: async () => (await registries.listRegistries({ accountId, limit: 100 })).data,
@@ -123,6 +123,15 @@ test("a login pulls the account's images: their digests are found with it, and n
   await environments.reapply();
   expect(await auths()).toEqual(OPERATORS.auths);
   expect(logged.join()).not.toContain("secret-token");
+});
+
+test("nodes are given images by the host of their login, however an image was written", async () => {
+  const { add, auths, deploy, namespace } = await someone();
+  await add("R.test:443");
+  await deploy("R.test:443/shop/web:1");
+  const { items } = await connectKube(api.config).list(Deployment, { namespace });
+  expect(items[0]?.spec?.template.spec?.containers.map(({ image }) => image)).toEqual(["r.test/shop/web:1"]);
+  expect(Object.keys(await auths())).toContain("r.test");
 });
 
 test("accounts see, change and use only their own, and only owners do so", async () => {

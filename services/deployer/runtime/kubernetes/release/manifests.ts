@@ -8,6 +8,7 @@ import type {
   V1Secret,
   V1Service,
 } from "@kubernetes/client-node";
+import { withHostOfLogins } from "../../../images/image-reference.ts";
 import type { Sent } from "../../../kube/client.ts";
 import { annotation, label, labelsOf } from "../../../kube/names.ts";
 import { resourcesOf } from "../../../kube/pods/resources.ts";
@@ -136,10 +137,10 @@ export function ownerOf({ metadata }: V1Deployment) {
   };
 }
 
-/** Returns the image of an artifact. Throws `artifact_missing` when it is no image. */
+/** Returns the image of an artifact as nodes pull it. Throws `artifact_missing` when it is no image. */
 export function imageOf(artifact: string): string {
   const image = imageRef(artifact);
-  if (image) return image;
+  if (image) return withHostOfLogins(image);
   throw new RuntimeRefusal(
     "artifact_missing",
     "This version was not built as an image, which a cluster needs. Deploy it again.",
