@@ -27,7 +27,7 @@ const PROJECT = join(import.meta.dirname, "../..");
 
 /**
  * Pushes a release to the run's registry, and returns what a person does with it on servers, whose files are below folders
- * (docs/server.md). Certificates come from an authority, if this run has one; else from the operator.
+ * (docs/server.md#installing). Certificates come from an authority, if this run has one; else from the operator.
  */
 export async function openRelease() {
   const name = `server-${randomBytes(4).toString("hex")}`;

@@ -7,7 +7,7 @@ import { eventually } from "../../services/kit/testing/testing.ts";
 import type { Door } from "../support/door.ts";
 import { openRelease } from "./berth-server.ts";
 
-// A release in a registry, and what a person does with it: docs/server.md. What takes minutes is part of `npm run test:acme`.
+// A release in a registry, and what a person does with it: docs/server.md#installing. What takes minutes is part of `npm run test:acme`.
 
 const ALL_FINE = /^(?:[a-z]+: fine\n)+$/;
 

@@ -38,7 +38,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "programs",
       "mail nats payments postgres terminal",
       "data",
-      "console processes walls",
+      "console groups processes walls",
       "failure",
     ],
   },

@@ -3,7 +3,7 @@ import type { V1StatefulSet } from "@kubernetes/client-node";
 import { isStatus, type Kube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, nameOf, namespaceOf, selector } from "../../kube/names.ts";
-import type { WatchScope } from "../../kube/watch/watches.ts";
+import { startWatches, type WatchScope } from "../../kube/watch/watches.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AddonType } from "../../terms/services.ts";
 import type { Addon, AddonServers } from "../port.ts";
@@ -58,7 +58,7 @@ export function createKubernetesAddons(
   const watches = createNamespaceWatches<V1StatefulSet>(
     options,
     {
-      kind: kinds.StatefulSet,
+      watch: (wanted) => startWatches(kube, kinds.StatefulSet, wanted),
       pods: "addon",
       podsOf: ({ metadata }, all) => [all.get(`${metadata?.name}-0`)].filter((pod) => pod !== undefined),
       statusOf: (set, [pod], now) => addonStatus(set, pod, now),

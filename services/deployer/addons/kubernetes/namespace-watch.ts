@@ -1,13 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { KubernetesObject, V1Pod } from "@kubernetes/client-node";
-import type { Kind, Kube } from "../../kube/client.ts";
+import type { Kube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, selector } from "../../kube/names.ts";
-import { startWatches, type Watches, type WatchScope } from "../../kube/watch/watches.ts";
+import { startWatches, type Watches, type WatchOptions, type WatchScope } from "../../kube/watch/watches.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AddonStatus } from "../port.ts";
 
-type WatchOptions = {
+type Options = {
   kube: Kube;
   log: Logger;
   watch: WatchScope;
@@ -17,7 +17,7 @@ type WatchOptions = {
 
 /** What an addon runs as on one engine. */
 type Engine<Server extends KubernetesObject> = {
-  kind: Kind<Server>;
+  watch: (options: WatchOptions<Server>) => Watches<Server>;
   /** The label `kind` of its pods. */
   pods: string;
   /** Returns the pods of a server among those of its namespace, which are by name. */
@@ -47,7 +47,7 @@ const INCOMPLETE = "Something that belongs to the addon is missing in the cluste
  * and Secrets is listed every five minutes, which needs fewer rights and watches.
  */
 export function createNamespaceWatches<Server extends KubernetesObject>(
-  { kube, log, watch: scope, hasNamespace, checkMs = CHECK_MS }: WatchOptions,
+  { kube, log, watch: scope, hasNamespace, checkMs = CHECK_MS }: Options,
   engine: Engine<Server>,
   changed: (serviceId: string) => void,
 ) {
@@ -62,7 +62,7 @@ export function createNamespaceWatches<Server extends KubernetesObject>(
     };
     const options = { scope, changed: onChange, log };
     started ??= {
-      servers: startWatches(kube, engine.kind, { ...options, labels: ADDONS }),
+      servers: engine.watch({ ...options, labels: ADDONS }),
       pods: startWatches(kube, kinds.Pod, { ...options, labels: selector({ [label("kind")]: engine.pods }) }),
     };
     return started;

@@ -22,7 +22,7 @@ export type Watches<T> = {
 /** `cluster`: one watch of a kind for all namespaces, which needs rights in all of them. `namespaces`: one for each. */
 export type WatchScope = "cluster" | "namespaces";
 
-type Options<T> = {
+export type WatchOptions<T> = {
   scope: WatchScope;
   labels: string;
   /** As for an informer. */
@@ -36,7 +36,7 @@ type Options<T> = {
 export function startWatches<T extends KubernetesObject>(
   kube: Kube,
   kind: Kind<T>,
-  options: Options<T>,
+  options: WatchOptions<T>,
 ): Watches<T> {
   return options.scope === "cluster"
     ? watchCluster(kube, kind, options)
@@ -48,7 +48,7 @@ const NONE = new Map<string, never>();
 function watchNamespaces<T extends KubernetesObject>(
   kube: Kube,
   kind: Kind<T>,
-  options: Options<T>,
+  options: WatchOptions<T>,
 ): Watches<T> {
   const informers = new Map<string, Informer<T>>();
   const remove = (namespace: string) => {
@@ -73,7 +73,7 @@ function watchNamespaces<T extends KubernetesObject>(
 function watchCluster<T extends KubernetesObject>(
   kube: Kube,
   kind: Kind<T>,
-  { labels, keep, log, changed }: Options<T>,
+  { labels, keep, log, changed }: WatchOptions<T>,
 ): Watches<T> {
   const added = new Set<string>();
   /** By namespace, those of others too. */

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isStatus, type Kube } from "../../../kube/client.ts";
 import * as kinds from "../../../kube/kinds.ts";
 import { nameOf, namespaceOf, selector } from "../../../kube/names.ts";
-import type { WatchScope } from "../../../kube/watch/watches.ts";
+import { startWatches, type WatchScope } from "../../../kube/watch/watches.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { AddonType } from "../../../terms/services.ts";
 import { toStorableText } from "../../../terms/storable-text.ts";
@@ -62,7 +62,7 @@ export function createCnpgAddons(
   const watches = createNamespaceWatches<kinds.PostgresClusterObject>(
     options,
     {
-      kind: kinds.PostgresCluster,
+      watch: (wanted) => startWatches(kube, kinds.PostgresCluster, wanted),
       pods: "instance",
       podsOf: ({ metadata }, all) =>
         [...all.values()].filter((pod) => pod.metadata?.labels?.[CLUSTER] === metadata?.name),
