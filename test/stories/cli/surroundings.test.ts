@@ -289,7 +289,7 @@ describe("the network", () => {
       /v1 live .* (\d+ s|[12] min) ago/,
     );
     const doctor = await at.berth(["doctor"], { env, cwd: machine.folder });
-    expect(doctor.stdout).toMatch(/wrong clock +(?:4 h 59 min|5 h) ahead of/);
+    expect(doctor.stdout).toMatch(/wrong clock +(?:4 h 59|5 h 0) min ahead of/);
   });
 
   async function signInShifted(at: Machine, env: Record<string, string>): Promise<void> {
