@@ -45,6 +45,8 @@ export function delegateControlGroups(root = ROOT): string {
   if (process.platform !== "linux") throw new Error("only Linux has control groups");
   if (!existsSync(join(root, "cgroup.controllers"))) throw new Error(`${root} is not of cgroup v2`);
   const path = /^0::(\/.*)$/m.exec(readFileSync("/proc/self/cgroup", "utf8"))?.[1] ?? "/";
+  // The group of the whole machine or container has other users, and what is made in it stays.
+  if (path === "/") throw new Error("this process is in no control group of its own");
   const own = join(root, path);
   // A group with processes cannot limit groups in it: this process moves down.
   const [berth, apps] = [join(own, "berth"), join(own, "apps")];
