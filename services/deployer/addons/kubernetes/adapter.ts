@@ -59,6 +59,7 @@ export function createKubernetesAddons(
     options,
     {
       watch: (wanted) => startWatches(kube, kinds.StatefulSet, wanted),
+      eager: true,
       pods: "addon",
       podsOf: ({ metadata }, all) => [all.get(`${metadata?.name}-0`)].filter((pod) => pod !== undefined),
       statusOf: (set, [pod], now) => addonStatus(set, pod, now),

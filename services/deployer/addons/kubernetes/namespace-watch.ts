@@ -18,6 +18,8 @@ type Options = {
 /** What an addon runs as on one engine. */
 type Engine<Server extends KubernetesObject> = {
   watch: (options: WatchOptions<Server>) => Watches<Server>;
+  /** Whether watching begins with the first list, also while there is no addon: not of a kind that the API may lack. */
+  eager: boolean;
   /** The label `kind` of its pods. */
   pods: string;
   /** Returns the pods of a server among those of its namespace, which are by name. */
@@ -54,7 +56,7 @@ export function createNamespaceWatches<Server extends KubernetesObject>(
   const watches = new Map<string, NamespaceWatch>();
   let started: { servers: Watches<Server>; pods: Watches<V1Pod> } | undefined;
 
-  /** Begins to watch when an addon is asked about for the first time. */
+  /** Begins to watch when it is called for the first time. */
   function watched() {
     const onChange = ({ metadata }: KubernetesObject) => {
       const serviceId = metadata?.labels?.[label("serviceId")];
@@ -126,6 +128,7 @@ export function createNamespaceWatches<Server extends KubernetesObject>(
     },
     /** Returns the addons of all namespaces that are watched. Stops watching empty and removed ones, lists what is due. */
     async list(): Promise<AddonStatus[]> {
+      if (engine.eager) watched();
       for (const [namespace, watch] of [...watches]) {
         const { servers, pods } = watched();
         const empty = servers.in(namespace).size + pods.in(namespace).size === 0;

@@ -63,6 +63,7 @@ export function createCnpgAddons(
     options,
     {
       watch: (wanted) => startWatches(kube, kinds.PostgresCluster, wanted),
+      eager: false,
       pods: "instance",
       podsOf: ({ metadata }, all) =>
         [...all.values()].filter((pod) => pod.metadata?.labels?.[CLUSTER] === metadata?.name),
