@@ -1,4 +1,4 @@
-import { mkdirSync, rmdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const ROOT = "/sys/fs/cgroup";
@@ -24,6 +24,8 @@ function findGroups() {
     return { folder, remove };
   };
   try {
+    // Elsewhere it may be a folder like any other.
+    if (!existsSync(join(ROOT, "cgroup.controllers"))) throw new Error(`${ROOT} is not of cgroup v2`);
     make().remove();
     return make;
   } catch (error) {
