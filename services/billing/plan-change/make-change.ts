@@ -33,8 +33,8 @@ const DECLINED = [
 /**
  * Makes a change that is requested, once, and returns how far it is then; to be called under the account's lock. A change
  * that the provider made before is found at the subscription. One that was not made for ten minutes is given up, as is one
- * whose subscription was canceled meanwhile; and one of which the outcome is not known is not made, but looked for. Throws the provider's refusal, and 502
- * payment_provider_unavailable; in both cases it can be called again.
+ * whose subscription was canceled meanwhile; and one of which the outcome is not known is not made, but looked for. Throws
+ * the provider's refusal, and 502 payment_provider_unavailable; in both cases it can be called again.
  */
 export type MakeChange = (change: PlanChange) => Promise<PlanChangeStep>;
 
