@@ -119,7 +119,8 @@ async function signIn(): Promise<Door> {
       body: JSON.stringify({ email: "owner@example.com", password }),
     }).catch(() => undefined);
     const { token } = ((await answer?.json()) ?? {}) as { token?: string };
-    return token !== undefined && openDoor(origin, token);
+    // A pod of before may answer the second request, and no longer reach its servers.
+    return token !== undefined && openDoor(origin, token).catch(() => false as const);
   });
 }
 

@@ -27,13 +27,14 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Statements {
   };
 }
 
-/** Statements on what is not modelled: accounts, logs, usage and addons. */
+/** Statements on what is not modelled: accounts, logs, usage, runs, domains and addons. */
 export const NOT_MODELLED: Statements = {
   account_provisioned: () => [{ id: "acc" }],
   account_tier: () => [],
   log_drop: () => 0,
   log_append: () => 1,
   runs_left: () => [],
+  domain_wake_claims_on: () => 0,
   usage_close: () => [],
   usage_heartbeat: () => [],
   addon_compare: () => 0,
