@@ -39,6 +39,8 @@ table backups
   service_name text
   environment_name text
   project_name text
+  as_of timestamp with time zone
+  constraint backups_as_of CHECK (((as_of IS NULL) OR (object IS NULL) OR (object ~~ '%.at-%'::text)))
   constraint backups_pkey PRIMARY KEY (id)
   constraint backups_status_check CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text])))
   constraint backups_trigger_check CHECK ((trigger = ANY (ARRAY['manual'::text, 'nightly'::text, 'uploaded'::text]))) NOT VALID

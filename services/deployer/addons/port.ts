@@ -74,14 +74,28 @@ export type StoredBackup = { key: string; foreign: boolean; uploaded: boolean };
 /** How pg_restore reads a foreign backup: all is owned by who restores it. */
 export const WITHOUT_ROLES = ["--no-owner", "--no-privileges"];
 
+/** Which moments of an addon's past a backup may have, or why none, as a sentence. `from`: the oldest; there may be none yet. */
+export type PointInTime = { reason: string } | { from?: Date; failure?: string };
+
 export type AddonBackups = {
   /** Returns why addons of a type cannot be backed up here, as a sentence; undefined where they can. Does not throw. */
   unsupported(type: AddonType): Promise<string | undefined>;
+  /** Returns why such addons have no archive of their past, as a sentence; undefined where they have. */
+  noArchive(addon: Pick<AddonRef, "type" | "engine">): string | undefined;
+  /** Returns which moments the archive of an addon has. `failure`: why it takes nothing new at present. */
+  pointInTime(addon: PlacedAddon): Promise<PointInTime>;
   /**
-   * Writes a backup of an addon to the object store under this key, and returns the version of its server. Nothing is
-   * there when it throws, `BackupRefusal` if another attempt would not help.
+   * Writes a backup of an addon to the object store under this key, and returns the version of its server. With `at`, it has
+   * the data of that moment, from the archive. Nothing is there when it throws, `BackupRefusal` if another attempt would not
+   * help.
    */
-  make(addon: Addon, password: string, key: string, signal: AbortSignal): Promise<{ version: string }>;
+  make(
+    addon: Addon,
+    password: string,
+    key: string,
+    signal: AbortSignal,
+    at?: Date,
+  ): Promise<{ version: string }>;
   /**
    * Replaces all data of an addon by that of a backup. Can be repeated, and is to be repeated after a
    * crash. The addon has its data of before when it throws, `BackupRefusal` if another attempt would not help.

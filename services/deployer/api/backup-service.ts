@@ -1,4 +1,4 @@
-import { timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { BackupService } from "../../../proto/gen/berth/deployer/v1/backups_pb.ts";
 import { audit } from "../../kit/events/audit.ts";
@@ -10,15 +10,10 @@ import { who } from "../../kit/rpc/interceptor.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/refusals.ts";
 import type { AddonBackups } from "../addons/port.ts";
 import * as kept from "../backups/kept-sql.ts";
+import { requireMoment } from "../backups/point-in-time.ts";
+import { backupRunning, requireRoom, restoreRunning } from "../backups/refusals.ts";
 import * as sql from "../backups/sql.ts";
-import {
-  backupRunning,
-  MOST_UPLOAD_BYTES,
-  takeUpload,
-  tooLarge,
-  UPLOAD_TYPE,
-  uploadKey,
-} from "../backups/uploads.ts";
+import { MOST_UPLOAD_BYTES, takeUpload, tooLarge, UPLOAD_TYPE, uploadKey } from "../backups/uploads.ts";
 import * as uploads from "../backups/uploads-sql.ts";
 import { requireLocked, requireService, serviceDeleting } from "../projects/require.ts";
 import type { LockedService, ServicePath } from "../projects/services-sql.ts";
@@ -28,15 +23,13 @@ import type { ToService } from "./to-service.ts";
 
 /** For a download to begin. */
 const DOWNLOAD_SECONDS = 300;
-/** How many backups on request an addon has at most, uploads included. */
-const MOST_MANUAL = 20;
 /** How many uploads an addon may have at once: each may become large. */
 const MOST_UPLOADS = 5;
 
 export type BackupDeps = {
   pool: Pool;
   cursors: Cursors;
-  backups: Pick<AddonBackups, "unsupported">;
+  backups: Pick<AddonBackups, "unsupported" | "pointInTime">;
   toService: ToService;
   store: Pick<ObjectStore, "presignDownload" | "presignPut" | "stat" | "get" | "move" | "remove">;
   /** Has due backups made now. */
@@ -47,12 +40,18 @@ export type BackupDeps = {
 export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupService> {
   const { pool, cursors, toService, wake } = deps;
 
-  /** Throws 422 unless the service is an addon of which this installation makes backups. */
-  async function requireSupported(path: ServicePath): Promise<void> {
-    const { type } = await requireService(pool, path);
+  /**
+   * Returns the moment whose data is asked for, if one is. Throws 422 unless the service is an addon of which this
+   * installation makes backups, of that moment.
+   */
+  async function requireSupported(path: ServicePath & { at?: Timestamp }): Promise<Date | undefined> {
+    const { id: serviceId, type, addonEngine } = await requireService(pool, path);
     if (isDeployable(type)) throw invalid("service", "not_addon", `A ${type} service has no backups.`);
     const reason = await deps.backups.unsupported(type as AddonType);
     if (reason !== undefined) throw invalid("service", "not_supported_here", reason);
+    const { environmentId, at } = path;
+    const addon = { serviceId, type: type as AddonType, environmentId, engine: addonEngine ?? undefined };
+    return at && requireMoment(deps.backups, addon, at);
   }
 
   async function presign(key: string, addon: string, { id, type }: { id: string; type: string }) {
@@ -88,7 +87,9 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
 
   return {
     async createBackup(request, ctx) {
-      await requireSupported(request);
+      if (request.upload !== undefined && request.at !== undefined)
+        throw invalid("at", "exclusive", "An upload has its data: send upload or at, not both.");
+      const at = await requireSupported(request);
       if (request.upload !== undefined) return createUploaded(request, request.upload, ctx);
       const created = await effect(pool, ctx, async (tx) => {
         const service = await requireReady(tx, request);
@@ -96,15 +97,10 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
         await requireRoom(tx, service.id);
         const { id: serviceId, accountId, type } = service;
         const requestedBy = who(ctx).caller.id;
-        const backup = await sql.insertBackup(tx, {
-          id: newId("bkp"),
-          accountId,
-          serviceId,
-          type,
-          requestedBy,
-        });
+        const made = { id: newId("bkp"), accountId, serviceId, type, requestedBy, at };
+        const backup = await sql.insertBackup(tx, made);
         if (!backup) throw backupRunning();
-        await auditBackup(tx, ctx, "backup.create", service, backup.id);
+        await auditBackup(tx, ctx, "backup.create", service, backup.id, auditAt(at));
         return backup;
       });
       wake();
@@ -180,23 +176,18 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
     },
 
     async restoreBackup(request, ctx) {
-      await requireSupported(request);
+      if ((request.backup === undefined) === (request.at === undefined))
+        throw invalid("backup", "exclusive", "Send either backup or at.");
+      const at = await requireSupported(request);
       const restoring = await effect(pool, ctx, async (tx) => {
         const service = await requireReady(tx, request);
-        const backup = (await sql.lockAnyBackup(tx, service.accountId, request.backup)) ?? throwNotFound();
-        if (backup.type !== service.type)
-          throw invalid(
-            "backup",
-            "other_type",
-            `The backup is of a ${backup.type} addon, and this is a ${service.type} addon.`,
-          );
-        if (backup.status !== "succeeded")
-          throw conflict("backup_incomplete", "Only a backup that succeeded can be restored.");
+        const backup = request.backup && (await requireRestorable(tx, service, request.backup));
         if (await sql.isBackingUp(tx, service.id)) throw backupRunning();
-        if (!request.confirmImpact) throw confirmationRequired(service, backup);
-        if (!(await sql.insertRestore(tx, service.id, backup.id))) throw restoreRunning();
-        const from = backup.serviceId === service.id ? {} : { from: backup.serviceId };
-        await auditBackup(tx, ctx, "backup.restore", service, backup.id, from);
+        if (!request.confirmImpact) throw confirmationRequired(service, backup || { at });
+        const id = backup ? backup.id : await beginBackupOf(tx, ctx, service, at);
+        if (!(await sql.insertRestore(tx, service.id, id))) throw restoreRunning();
+        const from = !backup || backup.serviceId === service.id ? {} : { from: backup.serviceId };
+        await auditBackup(tx, ctx, "backup.restore", service, id, { ...from, ...auditAt(at) });
         return toService(await requireService(tx, request));
       });
       wake();
@@ -251,25 +242,42 @@ async function requireReady(tx: Tx, path: ServicePath): Promise<LockedService> {
   return service;
 }
 
+/** Returns a backup from which an addon can be restored, locked. Throws 404, 409 and 422. */
+async function requireRestorable(tx: Tx, service: LockedService, id: string): Promise<sql.BackupRow> {
+  const backup = (await sql.lockAnyBackup(tx, service.accountId, id)) ?? throwNotFound();
+  if (backup.type !== service.type)
+    throw invalid(
+      "backup",
+      "other_type",
+      `The backup is of a ${backup.type} addon, and this is a ${service.type} addon.`,
+    );
+  if (backup.status === "succeeded") return backup;
+  throw conflict("backup_incomplete", "Only a backup that succeeded can be restored.");
+}
+
+/** Begins a backup of a moment from which the addon is restored, and returns its id. */
+async function beginBackupOf(tx: Tx, ctx: HandlerContext, service: LockedService, at: Date | undefined) {
+  const { id: serviceId, accountId, type } = service;
+  await requireRoom(tx, serviceId);
+  const made = { id: newId("bkp"), accountId, serviceId, type, requestedBy: who(ctx).caller.id, at };
+  if (!(await sql.insertBackup(tx, made))) throw backupRunning();
+  await auditBackup(tx, ctx, "backup.create", service, made.id, auditAt(at));
+  return made.id;
+}
+
+const auditAt = (at: Date | undefined) => (at ? { at: at.toISOString() } : {});
+
+/** `at`: the moment whose data it gets. */
 function confirmationRequired(
   { id, name, environmentId }: LockedService,
-  { startedAt, serviceId }: sql.BackupRow,
+  from: Pick<sql.BackupRow, "serviceId" | "startedAt" | "at"> | { at: Date | undefined },
 ) {
-  const [whose, since] = serviceId === id ? ["", " since then"] : [" of another addon", ""];
-  const message = `This replaces all data of ${name} by that${whose} of ${timestampDate(startedAt).toISOString()}; what was written${since} is lost. Send confirmImpact: true to confirm.`;
+  const isOwn = !("serviceId" in from) || from.serviceId === id;
+  const [whose, since] = isOwn ? ["", " since then"] : [" of another addon", ""];
+  const at = "serviceId" in from ? timestampDate(from.at ?? from.startedAt) : from.at;
+  const message = `This replaces all data of ${name} by that${whose} of ${at?.toISOString()}; what was written${since} is lost. Send confirmImpact: true to confirm.`;
   const impact = { services: [{ id, name, environmentId }], total: 1 };
   return conflict("impact_confirmation_required", message, { impact });
-}
-
-/** Throws 409 unless the addon may have one more backup on request. */
-async function requireRoom(tx: Tx, serviceId: string): Promise<void> {
-  if ((await sql.countManual(tx, serviceId)) < MOST_MANUAL) return;
-  const message = `An addon has at most ${MOST_MANUAL} backups that were asked for or uploaded. Delete one first.`;
-  throw conflict("too_many_backups", message);
-}
-
-function restoreRunning() {
-  return conflict("restore_running", "The addon is being restored. Wait until that has ended.");
 }
 
 function throwNotFound(): never {
@@ -282,7 +290,7 @@ function auditBackup(
   action: string,
   service: Pick<LockedService, "accountId" | "name" | "id">,
   target: string,
-  more: { from?: string } = {},
+  more: { from?: string; at?: string } = {},
 ) {
   const { accountId, name, id: serviceId } = service;
   const metadata = { service: name, serviceId, ...more };

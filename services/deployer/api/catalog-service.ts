@@ -28,7 +28,8 @@ import { holdAccount } from "../accounts/sql.ts";
 import { newPassword } from "../addons/lifecycle.ts";
 import type { AddonServers } from "../addons/port.ts";
 import { beginRotation } from "../addons/sql.ts";
-import { beginFork, requireForkable } from "../backups/fork.ts";
+import { beginFork, requireForkable, requireForkMoment } from "../backups/fork.ts";
+import { archiveShown } from "../backups/point-in-time.ts";
 import { accept, stagedInput } from "../deployments/accept/accept.ts";
 import { hasDomains } from "../domains/sql.ts";
 import { enqueue, notifyReconcilers } from "../due/sql.ts";
@@ -60,13 +61,13 @@ import { moveAddresses } from "../releases/dirty-sql.ts";
 import type { Secrets } from "../secrets.ts";
 import type { StoredSource } from "../sources/stored-source.ts";
 import { requireGrowable, requireRunnable, resumeIfAllowed } from "../suspension/suspension.ts";
-import { isDeployable } from "../terms/services.ts";
+import { type AddonType, isDeployable } from "../terms/services.ts";
 import { isPrivate, type StoredConfig } from "../terms/stored-config.ts";
 import { resizeUsage } from "../usage/intervals.ts";
 import { requireStandbys } from "./standbys.ts";
 import { streamEnvironment } from "./streams/environment.ts";
 import type { FollowedEnvironments } from "./streams/followed-environments.ts";
-import type { ToService } from "./to-service.ts";
+import { type ToService, withArchive } from "./to-service.ts";
 
 export type CatalogDeps = {
   pool: Pool;
@@ -221,7 +222,9 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     async createService(request, ctx) {
       const { accountId, projectId, environmentId, name, type, from } = request;
       await requireEnvironment(pool, request);
-      if (from) await requireForkable(deps.addonServers.backups, type);
+      const { backups } = deps.addonServers;
+      if (from) await requireForkable(backups, type);
+      const at = from && (await requireForkMoment(pool, backups, accountId, from));
       const source = checkSource(type, request.source);
       if (!autoscales) refuseAutoscaling(request.config);
       const config = mergeConfig(type, undefined, request.config);
@@ -240,7 +243,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if (!(await services.insertService(tx, service))) throw nameTaken("service");
         if (type === "cron") await reschedule(tx, id, config);
         const requestedBy = who(ctx).caller.id;
-        const fork = from && (await beginFork(tx, { accountId, serviceId: id, type, from, requestedBy }));
+        const fork = from && (await beginFork(tx, { accountId, serviceId: id, type, from, at, requestedBy }));
         const made = await requireService(tx, { ...path, service: name });
         await emit(tx, ServiceCreatedSchema, accountId, {
           ...{ ...path, serviceId: id, name, type },
@@ -255,7 +258,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
             accountId,
             "backup.create",
             { id: fork.backup },
-            { serviceId: fork.source },
+            { serviceId: fork.source, ...(at && { at: at.toISOString() }) },
           );
         await notifyReconcilers(tx);
         return toService(made);
@@ -272,7 +275,13 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     },
 
     async getService(path) {
-      return toService(await requireService(pool, path));
+      const row = await requireService(pool, path);
+      const service = toService(row);
+      if (isDeployable(row.type)) return service;
+      const { id: serviceId, addonEngine } = row;
+      const type = row.type as AddonType;
+      const addon = { serviceId, type, environmentId: path.environmentId, engine: addonEngine ?? undefined };
+      return withArchive(service, await archiveShown(deps.addonServers.backups, addon));
     },
 
     async updateService(request, ctx) {

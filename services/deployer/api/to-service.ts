@@ -1,4 +1,5 @@
 import type { AddonBackups } from "../addons/port.ts";
+import type { archiveShown } from "../backups/point-in-time.ts";
 import { serviceStatus } from "../projects/service-status.ts";
 import type { ServiceRow } from "../projects/services-sql.ts";
 import { ADDON_TYPES, type AddonType, isDeployable, MOST_SERVERS } from "../terms/services.ts";
@@ -11,7 +12,7 @@ export type ToService = ReturnType<typeof createToService>;
  * Returns what makes the message of a service from its row. It asks nothing meanwhile, because transactions call it: what
  * an installation can do is what the last question found, which each message of an addon asks anew.
  */
-export function createToService(backups: Pick<AddonBackups, "unsupported">) {
+export function createToService(backups: Pick<AddonBackups, "unsupported" | "noArchive">) {
   const reasons = new Map<AddonType, string | undefined>();
   const asking = new Set<AddonType>();
 
@@ -29,8 +30,13 @@ export function createToService(backups: Pick<AddonBackups, "unsupported">) {
     const type = row.type as AddonType;
     ask(type).catch(() => {});
     const backupsReason = reasons.get(type);
+    const pointInTimeReason =
+      backupsReason ?? backups.noArchive({ type, engine: row.addonEngine ?? undefined });
     return {
-      capabilities: { backups: backupsReason === undefined, backupsReason, ...serversOf(row) },
+      capabilities: {
+        ...{ backups: backupsReason === undefined, backupsReason, ...serversOf(row) },
+        ...{ pointInTime: pointInTimeReason === undefined, pointInTimeReason },
+      },
       backups: { latestAt: row.latestBackupAt ?? undefined, restore: restoreOf(row) },
     };
   }
@@ -58,4 +64,15 @@ function restoreOf(row: ServiceRow) {
     finishedAt: row.restoreFinishedAt ?? undefined,
     failure: row.restoreFailure ?? undefined,
   };
+}
+
+/** Returns the message of an addon with what its archive has. */
+export function withArchive(
+  service: ReturnType<ToService>,
+  { reason, ...shown }: Awaited<ReturnType<typeof archiveShown>>,
+) {
+  if (!("capabilities" in service)) return service;
+  const { capabilities, backups } = service;
+  const lacking = reason !== undefined && { pointInTime: false, pointInTimeReason: reason };
+  return { ...service, capabilities: { ...capabilities, ...lacking }, backups: { ...backups, ...shown } };
 }

@@ -1,13 +1,24 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { newId } from "../../kit/ids.ts";
-import type { Tx } from "../../kit/postgres/db.ts";
+import type { Db, Tx } from "../../kit/postgres/db.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/refusals.ts";
 import type { AddonBackups } from "../addons/port.ts";
 import { serviceDeleting } from "../projects/require.ts";
 import { type AddonType, isDeployable } from "../terms/services.ts";
+import { requireMoment } from "./point-in-time.ts";
+import { backupRunning, requireRoom } from "./refusals.ts";
 import * as sql from "./sql.ts";
 
-export type ForkSource = { service?: string; backup?: string };
-type Fork = { accountId: string; serviceId: string; type: string; from: ForkSource; requestedBy: string };
+export type ForkSource = { service?: string; backup?: string; at?: Timestamp };
+/** `at`: the moment of `from`, whose data can be had. */
+type Fork = {
+  accountId: string;
+  serviceId: string;
+  type: string;
+  from: ForkSource;
+  at: Date | undefined;
+  requestedBy: string;
+};
 
 /** Throws 422 unless addons of this type can be forked here. */
 export async function requireForkable(
@@ -19,6 +30,25 @@ export async function requireForkable(
   if (reason !== undefined) throw invalid("from", "not_supported_here", reason);
 }
 
+/** Returns the moment whose data a fork is to begin with, if it names one. Throws 404 and 422. */
+export async function requireForkMoment(
+  db: Db,
+  backups: Pick<AddonBackups, "pointInTime">,
+  accountId: string,
+  { service, backup, at }: ForkSource,
+): Promise<Date | undefined> {
+  if (at === undefined) return undefined;
+  if (service === undefined)
+    throw invalid("from.service", "required", "Name the service whose moment it is.");
+  if (backup !== undefined)
+    throw invalid("from.at", "exclusive", "A backup has its moment: name a backup or a moment, not both.");
+  const source = await sql.findPlaced(db, accountId, service);
+  if (!source) throw notFound("service");
+  if (isDeployable(source.type))
+    throw invalid("from", "not_addon", `A ${source.type} service has no backups.`);
+  return requireMoment(backups, source, at, "from.at");
+}
+
 /** The addon whose data a new one gets, the backup that has them, and whether that is made for this. */
 type Begun = { source: string; backup: string; isNew: boolean };
 
@@ -27,19 +57,19 @@ type Begun = { source: string; backup: string; isNew: boolean };
  * are there. Throws 404, 409 and 422.
  */
 export async function beginFork(tx: Tx, fork: Fork): Promise<Begun> {
-  const { accountId, serviceId, type, from, requestedBy } = fork;
+  const { accountId, serviceId, type, from, at, requestedBy } = fork;
   if (from.service === undefined) return ofAnyBackup(tx, fork);
   const source = await sql.lockAddon(tx, accountId, from.service);
   if (!source) throw notFound("service");
   requireSameType("service", source.type, type);
   if (source.deleting) throw serviceDeleting();
-  const backup =
-    from.backup === undefined ? await newest(tx, source.id) : await given(tx, source.id, from.backup);
+  const backup = at ? undefined : await backupOf(tx, source.id, from.backup);
   if (backup) await sql.insertRestore(tx, serviceId, backup);
   if (backup) return { source: source.id, backup, isNew: false };
   if (source.addonState !== "ready") throw conflict("service_not_ready", "The addon is not ready yet.");
-  const made = { id: newId("bkp"), accountId, serviceId: source.id, type, requestedBy };
-  await sql.insertBackup(tx, made);
+  await requireRoom(tx, source.id);
+  const made = { id: newId("bkp"), accountId, serviceId: source.id, type, requestedBy, at };
+  if (!(await sql.insertBackup(tx, made))) throw backupRunning();
   await sql.insertRestore(tx, serviceId, made.id);
   return { source: source.id, backup: made.id, isNew: true };
 }
@@ -62,6 +92,11 @@ function requireSameType(what: string, type: string, wanted: string): void {
 
 function incomplete() {
   return conflict("backup_incomplete", "Only a backup that succeeded can be restored.");
+}
+
+/** Returns the backup with this id, or the newest one. */
+function backupOf(tx: Tx, serviceId: string, id: string | undefined) {
+  return id === undefined ? newest(tx, serviceId) : given(tx, serviceId, id);
 }
 
 async function given(tx: Tx, serviceId: string, id: string): Promise<string> {

@@ -16,11 +16,12 @@ export type KeptRow = {
   sizeBytes: number;
   version?: string;
   provedAt?: Timestamp;
+  at?: Timestamp;
   keptUntil: Timestamp;
 };
 
 const SHOWN = `id, service_id as "serviceId", service_name as "serviceName", environment_name as "environmentName",
-  project_name as "projectName", type, trigger, started_at as "startedAt", size_bytes as "sizeBytes", version,
+  project_name as "projectName", type, trigger, started_at as "startedAt", size_bytes as "sizeBytes", version, as_of as "at",
   (select max(p.finished_at) from proofs p where p.backup_id = backups.id and p.status = 'succeeded') as "provedAt",
   kept_until as "keptUntil"`;
 /** SQL of those that are there for users. */

@@ -29,7 +29,7 @@ export type MoveBackupsDeps = {
   store: ObjectStore;
   secrets: Secrets;
   addons: Pick<Addons, "provision">;
-  backups: AddonBackups;
+  backups: Pick<AddonBackups, "make" | "restore">;
   /** How many nightly backups of an addon are kept. */
   kept: number;
   log: Logger;
@@ -44,7 +44,8 @@ export function startMovingBackups({ pool, store, secrets, addons, backups, kept
 
   async function make(backup: sql.TakenBackup): Promise<void> {
     const { id, serviceId, turn } = backup;
-    const object = `${objectsOf(backup)}${turn}`;
+    const at = backup.atMs === null ? undefined : new Date(backup.atMs);
+    const object = `${objectsOf(backup)}${at ? "at-" : ""}${turn}`;
     let made: sql.Ending;
     try {
       // What an attempt left that was killed before it was recorded.
@@ -54,7 +55,7 @@ export function startMovingBackups({ pool, store, secrets, addons, backups, kept
       const password = secrets.open(addon.secret, serviceId);
       const { version } = await withLease(
         (seconds) => sql.renewBackup(pool, backup, seconds),
-        (signal) => backups.make(toAddon(addon, false), password, object, signal),
+        (signal) => backups.make(toAddon(addon, false), password, object, signal, at),
       );
       const found = await store.stat(object);
       if (!found) throw new Error("the object of a backup is not there");

@@ -21,7 +21,7 @@ export function beginProof(db: Db, types: AddonType[]) {
     `insert into proofs (night, backup_id, service_id, environment_id, type)
      select ${NIGHT}, b.id, s.id, s.environment_id, s.type
      from services s cross join lateral (
-       select id from backups where service_id = s.id and status = 'succeeded' and trigger <> 'uploaded'
+       select id from backups where service_id = s.id and status = 'succeeded' and trigger <> 'uploaded' and as_of is null
          and deleting_at is null order by id desc limit 1) b
      where s.type = any($1) and s.addon_state = 'ready' and s.deleting_at is null
        and not exists (select from proofs where night = ${NIGHT})

@@ -1,5 +1,6 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
+import type { PlacedAddon } from "../addons/port.ts";
 import { epochMs } from "../shared/epoch-ms.ts";
 import type { AddonType } from "../terms/services.ts";
 
@@ -16,24 +17,33 @@ export type BackupRow = {
   requestedBy?: string;
   provedAt?: Timestamp;
   proofFailure?: string;
+  at?: Timestamp;
 };
 
 export const SHOWN = `id, service_id as "serviceId", status, trigger, started_at as "startedAt", finished_at as "finishedAt",
-  size_bytes as "sizeBytes", version, failure, requested_by as "requestedBy",
+  size_bytes as "sizeBytes", version, failure, requested_by as "requestedBy", as_of as "at",
   (select max(p.finished_at) from proofs p where p.backup_id = backups.id and p.status = 'succeeded') as "provedAt",
   (select p.failure from proofs p where p.backup_id = backups.id and p.status <> 'running' order by night desc limit 1)
     as "proofFailure"`;
 
-type NewBackup = { id: string; accountId: string; serviceId: string; type: string; requestedBy: string };
+/** `at`: the moment whose data it is to have, in place of that when it is made. */
+type NewBackup = {
+  id: string;
+  accountId: string;
+  serviceId: string;
+  type: string;
+  requestedBy: string;
+  at?: Date;
+};
 
 /** Inserts a backup, which is due at once. Undefined while another one of the addon is running. */
 export function insertBackup(tx: Tx, backup: NewBackup) {
   return one<BackupRow>(
     tx,
     "backup_insert",
-    `insert into backups (id, account_id, service_id, type, requested_by, trigger)
-     values ($1, $2, $3, $4, $5, 'manual') on conflict do nothing returning ${SHOWN}`,
-    [backup.id, backup.accountId, backup.serviceId, backup.type, backup.requestedBy],
+    `insert into backups (id, account_id, service_id, type, requested_by, as_of, trigger)
+     values ($1, $2, $3, $4, $5, $6, 'manual') on conflict do nothing returning ${SHOWN}`,
+    [backup.id, backup.accountId, backup.serviceId, backup.type, backup.requestedBy, backup.at ?? null],
   );
 }
 
@@ -85,13 +95,24 @@ export function lockAddon(tx: Tx, accountId: string, id: string) {
   );
 }
 
+/** Returns a service of the account by its id, as the adapters of addons know it. */
+export function findPlaced(db: Db, accountId: string, id: string) {
+  return one<PlacedAddon>(
+    db,
+    "fork_placed",
+    `select id as "serviceId", type, addon_engine as engine, environment_id as "environmentId" from services
+     where account_id = $1 and id = $2`,
+    [accountId, id],
+  );
+}
+
 /** Returns the newest backup that was made of an addon; while there is none, the one that is being made. */
 export function findNewest(tx: Tx, serviceId: string) {
   return one<{ id: string }>(
     tx,
     "backup_newest",
     `select id from backups where service_id = $1 and status in ('succeeded', 'running') and trigger <> 'uploaded'
-       and deleting_at is null order by status = 'succeeded' desc, id desc limit 1`,
+       and as_of is null and deleting_at is null order by status = 'succeeded' desc, id desc limit 1`,
     [serviceId],
   );
 }
@@ -178,7 +199,14 @@ export function insertNightly(db: Db, backups: { id: string; serviceId: string; 
 
 /** Work that this process may do until its lease ends. `attempts`: how many have failed. */
 type Taken = { serviceId: string; attempts: number; turn: number };
-export type TakenBackup = Taken & { id: string; accountId: string; type: AddonType; deleting: boolean };
+export type TakenBackup = Taken & {
+  id: string;
+  accountId: string;
+  type: AddonType;
+  /** The moment whose data it is to have, in ms. */
+  atMs: number | null;
+  deleting: boolean;
+};
 export type TakenRestore = Taken & { backupId: string };
 type Lease = { limit: number; leaseSeconds: number };
 
@@ -192,7 +220,7 @@ export function takeBackups(db: Db, { limit, leaseSeconds }: Lease) {
      update backups b set due_at = now() + make_interval(secs => $2), turn = turn + 1
      from due where b.id = due.id
      returning b.id, b.account_id as "accountId", b.service_id as "serviceId", b.type, b.attempts, b.turn,
-       b.deleting_at is not null as deleting`,
+       ${epochMs("b.as_of")} as "atMs", b.deleting_at is not null as deleting`,
     [limit, leaseSeconds],
   );
 }

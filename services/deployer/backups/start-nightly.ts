@@ -11,7 +11,7 @@ const BATCH = 100;
 
 type NightlyDeps = {
   pool: Pool;
-  backups: AddonBackups;
+  backups: Pick<AddonBackups, "unsupported">;
   /** How many are kept; with 0 none is made. */
   kept: number;
   log: Logger;

@@ -1,11 +1,12 @@
 import { once } from "node:events";
 import { tryEach } from "../../kit/concurrency/try-each.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { conflict, invalid } from "../../kit/rpc/refusals.ts";
+import { invalid } from "../../kit/rpc/refusals.ts";
 import { dumpPrefix } from "../secrets.ts";
 import { type ObjectStore, ObjectStoreError } from "../store/port.ts";
 import type { AddonType } from "../terms/services.ts";
 import { dumpProblem, HEADER_BYTES } from "./dump-header.ts";
+import { backupRunning } from "./refusals.ts";
 import { beginTaking, deleteUpload, endTaking, isOpen, listLeftUploads } from "./uploads-sql.ts";
 
 /** The most that S3 takes in one PUT. */
@@ -97,8 +98,4 @@ export async function sweepUploads({ pool, store }: Deps): Promise<void> {
     await store.remove(backupKey(serviceId, id));
     await deleteUpload(pool, id);
   });
-}
-
-export function backupRunning() {
-  return conflict("backup_running", "A backup of the addon is being made. Wait until it has ended.");
 }

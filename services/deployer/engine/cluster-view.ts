@@ -10,7 +10,9 @@ type AddonOptions = Pick<
   KubernetesAddonsOptions,
   "images" | "patchImages" | "storage" | "growTo" | "pullSecret" | "placement" | "user" | "copies"
 > & {
-  postgres: Pick<CnpgAddonsOptions, "operatorNamespace" | "egress"> & { engine: PostgresEngine };
+  postgres: Pick<CnpgAddonsOptions, "operatorNamespace" | "egress" | "archive" | "emptyArchive"> & {
+    engine: PostgresEngine;
+  };
 };
 
 type Environment = { accountId: string; projectId: string; environmentId: string };

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import type { Logger } from "../../kit/log.ts";
 import { planOf } from "../../kit/plans.ts";
-import { patchImages } from "../addons/kubernetes/config.ts";
+import { archiveOf, patchImages } from "../addons/kubernetes/config.ts";
 import { createJobBuilder } from "../builder/job/adapter.ts";
 import { jobBuilderOptions } from "../builder/job/config.ts";
 import { builtImages } from "../builder/job/registry/built-images.ts";
@@ -15,7 +15,7 @@ import { lokiOptions } from "../runtime/kubernetes/logs/config.ts";
 import { dnsPorts } from "../runtime/kubernetes/namespace/namespace-manifests.ts";
 import type { KubernetesRuntimeOptions } from "../runtime/kubernetes/options.ts";
 import { PULL_SECRET } from "../runtime/kubernetes/release/manifests.ts";
-import { createS3Store } from "../store/s3/adapter.ts";
+import { createS3Store, removeAll } from "../store/s3/adapter.ts";
 import type { EnvironmentPlans } from "../terms/environment-plan.ts";
 import { createClusterView } from "./cluster-view.ts";
 import { startElection } from "./election.ts";
@@ -54,6 +54,7 @@ export async function startKubernetesEngine(
   const noLogins = config.accountRegistries === "on" ? () => JSON.stringify({ auths: {} }) : undefined;
   const pulls = registryAuth ?? noLogins;
   const options = runtimeOptions(config, { kube, log, plansOf, registryAuth: pulls });
+  const archive = archiveOf(config);
   const addons = {
     images: config.addonImages,
     patchImages: patchImages(config),
@@ -67,6 +68,7 @@ export async function startKubernetesEngine(
       engine: config.addonPostgresEngine,
       operatorNamespace: config.addonOperatorNamespace,
       egress: [{ ports: dnsPorts(config.dnsPorts), to: config.dnsPeers }, ...config.addonInstancesTo],
+      ...(archive && { archive, emptyArchive: (prefix: string) => removeAll(archive, prefix) }),
     },
     ...(config.addonCopyImage !== undefined && { copies: { image: config.addonCopyImage, store } }),
   };

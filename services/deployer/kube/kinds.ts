@@ -55,6 +55,7 @@ export type PostgresClusterObject = KubernetesObject & {
     phaseReason?: string;
     currentPrimary?: string;
     targetPrimary?: string;
+    conditions?: { type: string; status: string; message?: string }[];
     managedRolesStatus?: {
       passwordStatus?: Record<string, { resourceVersion?: string }>;
       cannotReconcile?: Record<string, string[]>;
@@ -108,6 +109,20 @@ export const PodMetrics: Kind<PodMetricsObject> = {
 /** Of CloudNativePG, which a cluster need not have. */
 export const PostgresCluster: Kind<PostgresClusterObject> = {
   ...define("postgresql.cnpg.io/v1", "Cluster", "clusters"),
+  optional: true,
+};
+/** Takes base backups of such a server at its times. */
+export const ScheduledBackup: Kind<KubernetesObject> = {
+  ...define("postgresql.cnpg.io/v1", "ScheduledBackup", "scheduledbackups"),
+  optional: true,
+};
+/** Of the Barman Cloud plugin of CloudNativePG: where archives are, as far as Berth sets it and reads it. */
+export type ArchiveObject = KubernetesObject & {
+  spec?: { [other: string]: unknown };
+  status?: { serverRecoveryWindow?: Record<string, { firstRecoverabilityPoint?: string }> };
+};
+export const ObjectStore: Kind<ArchiveObject> = {
+  ...define("barmancloud.cnpg.io/v1", "ObjectStore", "objectstores"),
   optional: true,
 };
 export const HorizontalPodAutoscaler = define<V2HorizontalPodAutoscaler>(

@@ -9,7 +9,7 @@ export type Owner = {
   serviceId?: string;
   version?: number;
   revision?: number;
-  /** What the object serves: `app`, `addon`, `copy` (of an addon's data), `build` or `host`. */
+  /** What the object serves: `app`, `addon`, `copy` (of an addon's data), `moment` (of its past), `build` or `host`. */
   kind?: string;
 };
 
@@ -26,6 +26,7 @@ export const label = (
     | "run"
     | "copy"
     | "proof"
+    | "moment"
     | "access"
     | "metrics",
 ) => `${DOMAIN}/${name.replace(/Id$/, "")}`;

@@ -37,7 +37,7 @@ export async function keepNewestBackups(tx: Tx, accountId: string, serviceIds: s
        from backups b join services s on s.id = b.service_id join environments e on e.id = s.environment_id
          join projects p on p.id = s.project_id
        where b.service_id = any($1) and b.status = 'succeeded' and b.deleting_at is null
-       order by b.service_id, b.trigger = 'uploaded', b.id desc)
+       order by b.service_id, b.trigger = 'uploaded' or b.as_of is not null, b.id desc)
      update backups b set kept_until = now() + make_interval(days => $2), service_name = n.service,
        environment_name = n.environment, project_name = n.project
      from newest n where b.id = n.id and b.deleting_at is null returning b.kept_until as until`,

@@ -100,7 +100,7 @@ const SERVICE = `select ${SHOWN}, s.source, s.config, s.addon_engine as "addonEn
       select jsonb_strip_nulls(jsonb_build_object('id', r.id, 'status', r.status, 'exitCode', r.exit_code))
       from runs r where r.service_id = s.id order by r.id desc limit 1) end as "lastRun",
     case when s.addon_state is not null then (select max(b.started_at) from backups b
-      where b.service_id = s.id and b.status = 'succeeded' and b.trigger <> 'uploaded' and b.deleting_at is null) end
+      where b.service_id = s.id and b.status = 'succeeded' and b.trigger <> 'uploaded' and b.as_of is null and b.deleting_at is null) end
       as "latestBackupAt",
     restore.backup_id as "restoredBackup", restore.status as "restoreStatus", restore.started_at as "restoreStartedAt",
     restore.finished_at as "restoreFinishedAt", restore.failure as "restoreFailure"

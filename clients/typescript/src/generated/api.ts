@@ -820,7 +820,7 @@ export class Operations {
 
   readonly backups = {
     /**
-     * Begins a backup of an addon. It is complete when its status is `succeeded`. With `upload`, makes a backup of a dump that was uploaded instead, which is complete at once.
+     * Begins a backup of an addon. It is complete when its status is `succeeded`. With `at`, it has the data of that moment, where the addon's capabilities say that it can. With `upload`, makes a backup of a dump that was uploaded instead, which is complete at once.
      *
      * Role: editor.
      */
@@ -879,11 +879,11 @@ export class Operations {
         deletes: true,
       }),
     /**
-     * Replaces all data of an addon by that of a backup: its own, or that of another addon of this type in the account, such as production's. `confirmImpact` is required: what the addon has is lost. If the restore fails, the addon keeps its data. `backups.restore` of the service says how far it is.
+     * Replaces all data of an addon by that of a backup: its own, or that of another addon of this type in the account, such as production's. With `at`, a backup of its own data of that moment is made first. `confirmImpact` is required: what the addon has is lost. If the restore fails, the addon keeps its data. `backups.restore` of the service says how far it is.
      *
      * Role: editor.
      */
-    restore: (at: ServiceAddress, body: RestoreBackupRequest, options?: CallOptions): Promise<Service> =>
+    restore: (at: ServiceAddress, body?: RestoreBackupRequest, options?: CallOptions): Promise<Service> =>
       this.#caller.call<Service>("POST", `${pathTo(at, 4)}/restore`, { body, options }),
   };
 

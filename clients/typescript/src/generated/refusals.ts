@@ -978,6 +978,8 @@ export type Refusals = {
     request_timeout: never;
     name_taken: never;
     backup_incomplete: never;
+    backup_running: never;
+    too_many_backups: never;
     service_not_ready: never;
     service_deleting: never;
     idempotency_key_reused: never;
@@ -1004,6 +1006,7 @@ export type Refusals = {
       | "not_addon"
       | "other_type"
       | "not_supported_here"
+      | "exclusive"
       | "unknown_field"
       | "invalid_type"
       | "invalid_text"
@@ -1142,6 +1145,8 @@ export type Refusals = {
     validation_failed:
       | "not_addon"
       | "not_supported_here"
+      | "out_of_range"
+      | "exclusive"
       | "upload_unknown"
       | "upload_missing"
       | "upload_content_type"
@@ -1149,7 +1154,6 @@ export type Refusals = {
       | "not_a_dump"
       | "unknown_field"
       | "too_long"
-      | "out_of_range"
       | "invalid_type"
       | "invalid_text"
       | "required"
@@ -1243,6 +1247,7 @@ export type Refusals = {
     backup_running: never;
     restore_running: never;
     backup_incomplete: never;
+    too_many_backups: never;
     service_not_ready: never;
     service_deleting: never;
     idempotency_key_reused: never;
@@ -1253,9 +1258,10 @@ export type Refusals = {
       | "not_addon"
       | "not_supported_here"
       | "other_type"
+      | "out_of_range"
+      | "exclusive"
       | "unknown_field"
       | "too_long"
-      | "out_of_range"
       | "invalid_type"
       | "invalid_text"
       | "required"

@@ -88,6 +88,10 @@ export type AddonBackups = {
   latestAt?: string;
   /** The last restore. */
   restore?: AddonRestore;
+  /** The oldest moment whose data a backup may have; of a single service. Absent where it is not known, or there is none yet. */
+  oldestRestorableAt?: string;
+  /** Why newer moments cannot be restored at present, as a sentence; of a single service. */
+  archiveFailure?: string;
 };
 
 export type AddonCapabilities = {
@@ -99,6 +103,10 @@ export type AddonCapabilities = {
   maxReplicas: number;
   /** Why it is only one, as a sentence. */
   maxReplicasReason?: string;
+  /** Whether a backup may have its data of any moment, back to `backups.oldest_restorable_at`. */
+  pointInTime: boolean;
+  /** Why not, as a sentence. */
+  pointInTimeReason?: string;
 };
 
 export type AddonRestore = {
@@ -197,6 +205,8 @@ export type Backup = {
   provedAt?: string;
   /** Why it could not be when that was last tried, as a sentence. */
   proofFailure?: string;
+  /** The moment whose data it has, if one was asked for. */
+  at?: string;
 };
 
 export type BackupUpload = {
@@ -459,6 +469,8 @@ export type CreateAccountRequest = {
 export type CreateBackupRequest = {
   /** The `upload` of a dump that was uploaded. */
   upload?: string;
+  /** The moment whose data it is to have, from `backups.oldest_restorable_at` of the addon until now. */
+  at?: string;
 };
 
 export type CreateBackupUploadRequest = {
@@ -813,6 +825,8 @@ export type ForkSource = {
   service?: string;
   /** The id of one of its backups; by default its newest one, which is made first if there is none. */
   backup?: string;
+  /** The moment whose data it begins with: a backup of it is made first. With `service`, and without `backup`. */
+  at?: string;
 };
 
 export type GitSource = {
@@ -914,6 +928,8 @@ export type KeptBackup = {
   provedAt?: string;
   /** It is deleted then. */
   keptUntil: string;
+  /** The moment whose data it has, if one was asked for. */
+  at?: string;
 };
 
 export type KeptBackupsPage = {
@@ -1288,9 +1304,11 @@ export type ResolvedVariables = {
 };
 
 export type RestoreBackupRequest = {
-  /** The id of the backup. */
-  backup: string;
+  /** The id of the backup. Either this or `at`. */
+  backup?: string;
   confirmImpact?: boolean;
+  /** The moment whose data it gets back, from `backups.oldest_restorable_at` until now. */
+  at?: string;
 };
 
 /** A variable that a service receives, with its value. */

@@ -17,7 +17,7 @@ import { passwordMark, programs } from "./server/server-scripts.ts";
 import { growVolumes } from "./server/volumes.ts";
 
 export type KubernetesAddonsOptions = ManifestOptions &
-  Omit<KubernetesBackupsOptions, "restart" | "serverOf"> & {
+  Omit<KubernetesBackupsOptions, "restart" | "serverOf" | "noArchive" | "atMoment"> & {
     kube: Kube;
     log: Logger;
     watch: WatchScope;
@@ -39,6 +39,8 @@ export type KubernetesAddonsOptions = ManifestOptions &
 
 type Environment = { accountId: string; projectId: string; environmentId: string };
 
+const NO_ARCHIVE =
+  "Only PostgreSQL on CloudNativePG has an archive, from which a moment can be restored. Addons keep what they were made with.";
 /** The grace period of a server is a minute. */
 const REMOVE_MS = 90_000;
 /** The status of a StatefulSet changes often while its pod starts. */
@@ -130,7 +132,7 @@ export function createKubernetesAddons(
   return {
     ownServer: ["postgres", "redis"],
     postgresEngine: async () => undefined,
-    backups: createKubernetesBackups({ ...options, serverOf, restart: applyObjects }),
+    backups: createKubernetesBackups({ ...options, serverOf, restart: applyObjects, noArchive: NO_ARCHIVE }),
     async ensure(addon, password) {
       const { serviceId, environmentId } = addon;
       const namespace = spaceOf(environmentId);

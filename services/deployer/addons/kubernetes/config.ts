@@ -11,6 +11,7 @@ import {
   text,
 } from "../../../kit/process/config.ts";
 import { ADDON_TYPES, type AddonType } from "../../terms/services.ts";
+import type { Archive } from "./cnpg/manifests.ts";
 
 /** Which engine new PostgreSQL addons have; `cnpg`: CloudNativePG, `auto`: that where the cluster has it. */
 export const POSTGRES_ENGINES = ["statefulset", "cnpg", "auto"] as const;
@@ -44,6 +45,15 @@ export const kubernetesAddonFields = {
     (value) => Array.isArray(value) && value.every(isObject),
     "a list of egress rules",
   ),
+  /** An S3 bucket for archives of PostgreSQL addons on CloudNativePG, as JSON; none unless given. */
+  addonArchive: json<Pick<Archive, "endpoint" | "bucket" | "region" | "days" | "to"> | undefined>(
+    "ADDON_ARCHIVE",
+    undefined,
+    isArchive,
+    "an object with endpoint, bucket, region, days and to",
+  ),
+  addonArchiveAccessKey: text("ADDON_ARCHIVE_ACCESS_KEY", ""),
+  addonArchiveSecretKey: text("ADDON_ARCHIVE_SECRET_KEY", ""),
   addonUser: user("ADDON_USER"),
   /** The platform's own image, whose program carries backups to the object store; there are none without it. */
   addonCopyImage: optionalText("ADDON_COPY_IMAGE"),
@@ -53,6 +63,19 @@ export const kubernetesAddonFields = {
 function user(name: string): Field<number | "any"> {
   const number = integer(name, { min: 1, fallback: 999 });
   return { name, parse: (given) => (given === "any" ? given : number.parse(given)) };
+}
+
+function isArchive(value: unknown): boolean {
+  if (!isObject(value)) return false;
+  const { endpoint, bucket, region, days, to } = value as Record<string, unknown>;
+  const areTexts = [endpoint, bucket, region].every((one) => typeof one === "string" && one !== "");
+  return areTexts && Number.isInteger(days) && Number(days) > 0 && Array.isArray(to) && to.every(isObject);
+}
+
+/** Returns where archives are, with the login to it. */
+export function archiveOf(config: ConfigOf<typeof kubernetesAddonFields>): Archive | undefined {
+  const { addonArchive, addonArchiveAccessKey: accessKey, addonArchiveSecretKey: secretKey } = config;
+  return addonArchive && { ...addonArchive, accessKey, secretKey };
 }
 
 function isImageLists(value: unknown): boolean {

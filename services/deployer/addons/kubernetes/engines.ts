@@ -31,6 +31,9 @@ export function createAddonEngines({ kube, engine, sets, cnpg }: EnginesOptions)
 
   const backups: AddonBackups = {
     ...sets.backups,
+    noArchive: (addon) =>
+      addon.engine === "cnpg" && !cnpg ? TURNED_OFF : serversOf(addon).backups.noArchive(addon),
+    pointInTime: async (addon) => serversOf(addon).backups.pointInTime(addon),
     make: async (addon, ...more) => serversOf(addon).backups.make(addon, ...more),
     restore: async (addon, ...more) => serversOf(addon).backups.restore(addon, ...more),
     prove: async (addon, ...more) => serversOf(addon).backups.prove(addon, ...more),

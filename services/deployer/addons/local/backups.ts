@@ -19,6 +19,9 @@ export type LocalBackupDeps = {
   log: Logger;
 };
 
+const NO_ARCHIVE =
+  "On one machine, addons have backups, and no archive from which a moment can be restored: restore a backup.";
+
 /** Backups of addons on one machine: dumps of PostgreSQL, RDB files of redis. */
 export function createLocalBackups(deps: LocalBackupDeps): AddonBackups {
   const { adminUrl, postgresPrograms, redis, redisProgram, redisProofs, store, log } = deps;
@@ -31,6 +34,8 @@ export function createLocalBackups(deps: LocalBackupDeps): AddonBackups {
   }
 
   return {
+    noArchive: () => NO_ARCHIVE,
+    pointInTime: async () => ({ reason: NO_ARCHIVE }),
     unsupported: async (type) => (type === "redis" ? undefined : postgres.unsupported()),
     async make({ serviceId, type }, _password, key, signal) {
       if (type === "postgres") return postgres.make(serviceId, key, signal);

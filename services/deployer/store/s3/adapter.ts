@@ -42,6 +42,26 @@ const PUT_BYTES = 5 * 1024 ** 3;
  */
 export const SUFFIX = "~";
 
+/** Removes all objects of a bucket whose names begin so, whoever wrote them. */
+export async function removeAll(
+  options: Pick<S3StoreOptions, "endpoint" | "bucket" | "region" | "accessKey" | "secretKey">,
+  prefix: string,
+): Promise<void> {
+  const client = new Client(clientOptions(options, options.endpoint));
+  const names: string[] = [];
+  for await (const { name } of client.listObjectsV2(options.bucket, prefix, true)) if (name) names.push(name);
+  await removeNamed(client, options.bucket, names);
+}
+
+async function removeNamed(client: Client, bucket: string, names: string[]): Promise<void> {
+  for (const result of names.length === 0 ? [] : await client.removeObjects(bucket, names)) {
+    // The client's types describe removed objects; its results are the failures.
+    const refused = (result as { Error?: { Code?: string; Key?: string } } | null)?.Error;
+    if (refused && refused.Code !== "NoSuchKey")
+      throw new Error(`the object store did not remove ${refused.Key}: ${refused.Code}`);
+  }
+}
+
 /** Stores objects in a bucket of any S3. Upload URLs bind neither type nor size: compare those of `stat`. */
 export function createS3Store(options: S3StoreOptions): S3Store {
   const { bucket, region, log } = options;
@@ -63,12 +83,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
       const old = olderThan === undefined || (lastModified !== undefined && lastModified < olderThan);
       if (name?.endsWith(SUFFIX) && old) names.push(name);
     }
-    for (const result of names.length === 0 ? [] : await internal.removeObjects(bucket, names)) {
-      // The client's types describe removed objects; its results are the failures.
-      const refused = (result as { Error?: { Code?: string; Key?: string } } | null)?.Error;
-      if (refused && refused.Code !== "NoSuchKey")
-        throw new Error(`the object store did not remove ${refused.Key}: ${refused.Code}`);
-    }
+    await removeNamed(internal, bucket, names);
     return names.length;
   }
 

@@ -3,6 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Kube } from "../../../kube/client.ts";
 import * as kinds from "../../../kube/kinds.ts";
 import { nameOf, namespaceOf } from "../../../kube/names.ts";
+import type { Logger } from "../../../shared/logger.ts";
 import type { S3Store } from "../../../store/s3/adapter.ts";
 import { BackupRefusal } from "../../../terms/backup-refusal.ts";
 import type { Addon, AddonBackups } from "../../port.ts";
@@ -14,6 +15,7 @@ import { removeCopy, runCopy } from "./run-copy.ts";
 
 export type KubernetesBackupsOptions = Omit<CopyOptions, "copyImage"> & {
   kube: Kube;
+  log: Logger;
   /** How data gets to the object store and back; without it, there are no backups. */
   copies?: {
     /** The image with the program of `main.ts`: the platform's own. */
@@ -22,6 +24,15 @@ export type KubernetesBackupsOptions = Omit<CopyOptions, "copyImage"> & {
   };
   /** Returns the image of an addon's server, and the size of its volume; undefined without a server. */
   serverOf: (addon: Addon) => Promise<{ image: string; storage: string } | undefined>;
+  /** Why addons have no archive of their past. */
+  noArchive: string;
+  /** Calls `use` with the name of a host at which a server has the data that an addon had at a moment. Only with an archive. */
+  atMoment?: <T>(
+    addon: Addon,
+    at: Date,
+    signal: AbortSignal,
+    use: (host: string) => Promise<T>,
+  ) => Promise<T>;
   /** Has the server of an addon started anew by a pod with this mark. Only for redis. */
   restart: (addon: Addon, password: string, restored: string) => Promise<void>;
 };
@@ -40,7 +51,7 @@ const POLL_MS = 1_000;
  * server, and the platform's image carries what they write to the object store, or back.
  */
 export function createKubernetesBackups(options: KubernetesBackupsOptions): AddonBackups {
-  const { kube, copies, namespacePrefix, serverOf, restart } = options;
+  const { kube, log, copies, namespacePrefix, serverOf, restart } = options;
   const spaceOf = ({ environmentId }: Pick<Addon, "environmentId">) =>
     namespaceOf(namespacePrefix, environmentId);
 
@@ -87,27 +98,43 @@ export function createKubernetesBackups(options: KubernetesBackupsOptions): Addo
     }
   }
 
+  async function make(addon: Addon, password: string, key: string, signal: AbortSignal) {
+    const { store } = requireCopies();
+    const { id, urls } = await store.beginParts(key, CONTENT_TYPE, {
+      most: partSizes.length,
+      expiresInSeconds: URL_SECONDS,
+    });
+    try {
+      const send = urls.map((url, at) => ({ url, bytes: partSizes[at]! }));
+      const { type, name } = addon;
+      const redis = type === "redis" ? { redis: { host: name, port: programs.redis.port } } : {};
+      const report = await run(addon, password, { send, ...redis }, signal);
+      if (!("parts" in report)) throw new Error("a copy reports no parts");
+      await store.completeParts(key, id, report.parts);
+      return { version: report.version };
+    } catch (error) {
+      // What is left then goes with the next attempt.
+      await store.abortParts(key, id).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Has what was written up to now archived. A server that is gone archives nothing more, and is no reason not to go back. */
+  const archiveNow = (addon: Addon, password: string, signal: AbortSignal) =>
+    run(addon, password, { archive: true }, signal).catch((err) => {
+      signal.throwIfAborted();
+      log.warn({ err, serviceId: addon.serviceId }, "the newest changes of an addon could not be archived");
+    });
+
   return {
     unsupported: async () => (copies ? undefined : NO_IMAGE),
-    async make(addon, password, key, signal) {
-      const { store } = requireCopies();
-      const { id, urls } = await store.beginParts(key, CONTENT_TYPE, {
-        most: partSizes.length,
-        expiresInSeconds: URL_SECONDS,
-      });
-      try {
-        const send = urls.map((url, at) => ({ url, bytes: partSizes[at]! }));
-        const { type, name } = addon;
-        const redis = type === "redis" ? { redis: { host: name, port: programs.redis.port } } : {};
-        const report = await run(addon, password, { send, ...redis }, signal);
-        if (!("parts" in report)) throw new Error("a copy reports no parts");
-        await store.completeParts(key, id, report.parts);
-        return { version: report.version };
-      } catch (error) {
-        // What is left then goes with the next attempt.
-        await store.abortParts(key, id).catch(() => {});
-        throw error;
-      }
+    noArchive: () => options.noArchive,
+    pointInTime: async () => ({ reason: options.noArchive }),
+    async make(addon, password, key, signal, at) {
+      if (!at) return make(addon, password, key, signal);
+      if (!options.atMoment) throw new BackupRefusal(options.noArchive);
+      await archiveNow(addon, password, signal);
+      return options.atMoment(addon, at, signal, (name) => make({ ...addon, name }, password, key, signal));
     },
     async restore(addon, password, { key, foreign, uploaded }, signal) {
       const url = await requireCopies().store.presignGet(key, URL_SECONDS);

@@ -8,7 +8,7 @@ import { type ManifestOptions, passwdOf } from "../server/manifests.ts";
 import { DATA, programs } from "../server/server-scripts.ts";
 import { COPY, type CopyRequest } from "./copy-request.ts";
 import { proveDump, proveSnapshot, SCRATCH } from "./proof-scripts.ts";
-import { checkSnapshot, dump, makePipe, restore } from "./scripts.ts";
+import { archiveNow, checkSnapshot, dump, makePipe, restore } from "./scripts.ts";
 
 /** A copy of the data of an addon that is to be made, or put in its place, or restored to the side. */
 export type Copy = {
@@ -162,6 +162,7 @@ function containers(copy: Copy, options: CopyOptions): Pick<V1PodSpec, "initCont
       containers: [database(copy, checkSnapshot(mark), ["data"])],
     };
   if (addon.type === "redis") return { containers: [copier(copy, options)] };
+  if ("archive" in request) return { containers: [database(copy, archiveNow, [])] };
   return {
     initContainers: [{ ...database(copy, makePipe, ["copy"]), name: "pipe", env: [] }],
     containers: [

@@ -4,7 +4,12 @@
 export type Part = { url: string; bytes: number };
 
 /** In the file `REQUEST` of the container. */
-export type CopyRequest = { send: Part[]; redis?: { host: string; port: number } } | FetchRequest;
+export type CopyRequest =
+  | { send: Part[]; redis?: { host: string; port: number } }
+  | FetchRequest
+  | ArchiveRequest;
+/** Nothing is copied: the server archives what was written up to now. */
+export type ArchiveRequest = { archive: true };
 /** `foreign`, `uploaded`: as in `StoredBackup`. */
 export type FetchRequest = {
   fetch: string;

@@ -6,7 +6,13 @@ import { pipeline } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { causeOf } from "../../../../kit/failures.ts";
 import { readSnapshot } from "../../redis-snapshot.ts";
-import { COPY, type CopyReport, type CopyRequest, type FetchRequest } from "./copy-request.ts";
+import {
+  type ArchiveRequest,
+  COPY,
+  type CopyReport,
+  type CopyRequest,
+  type FetchRequest,
+} from "./copy-request.ts";
 import { sendParts } from "./send-parts.ts";
 
 /** The program that copies data of an addon, in a container of a Job: to the object store, or from it. */
@@ -15,7 +21,7 @@ import { sendParts } from "./send-parts.ts";
 const OPEN_MS = 600_000;
 const STATUS_MS = 30_000;
 
-async function copy(request: CopyRequest): Promise<CopyReport> {
+async function copy(request: Exclude<CopyRequest, ArchiveRequest>): Promise<CopyReport> {
   if ("fetch" in request) return fetchObject(request);
   if (request.redis) {
     const password = process.env.REDIS_PASSWORD ?? "";

@@ -1,6 +1,7 @@
 import type { V1Job, V1Pod } from "@kubernetes/client-node";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type KubeApi, startKubeApi } from "../../../../../test/support/kube-api/server.ts";
+import { createLog } from "../../../../kit/log.ts";
 import { eventually } from "../../../../kit/testing/testing.ts";
 import { connectKube } from "../../../kube/client.ts";
 import { Job, Namespace, Pod } from "../../../kube/kinds.ts";
@@ -65,6 +66,7 @@ function backups() {
   const store = { presignGet: async () => url } as never;
   return createKubernetesBackups({
     ...{ kube: connectKube(api.config), namespacePrefix: "berth", user: 999 },
+    ...{ log: createLog("deployer", "silent"), noArchive: "There is none." },
     copies: { image: "example/platform:1", store },
     serverOf: async () => ({ image: "example/server:1", storage: "5Gi" }),
     restart: () => Promise.reject(new Error("its server is left alone")),

@@ -132,9 +132,10 @@ export function endOf(job: V1Job, pod: V1Pod): CopyResult | Error | undefined {
   if (!hasEnded(job)) return undefined;
   const ends = new Map(statusesOf(pod).map(({ name, state }) => [name, state?.terminated]));
   const [copier, database] = [ends.get(COPIER), ends.get(DATABASE)];
-  const report = reportIn(copier?.message);
-  if (report && !("problem" in report) && (database?.exitCode ?? 0) === 0 && copier?.exitCode === 0)
-    return { ...report, ...countedIn(database?.message) };
+  // Nothing is copied where there is no program for it.
+  const report = ends.has(COPIER) ? reportIn(copier?.message) : { fetched: true as const };
+  const isDone = ends.size > 0 && [...ends.values()].every((one) => one?.exitCode === 0);
+  if (report && !("problem" in report) && isDone) return { ...report, ...countedIn(database?.message) };
   if (database?.message?.trim() === UNREADABLE) return new BackupRefusal(CANNOT_READ);
   // The program that copies fails with the other, which knows why.
   if (database?.message) return programFailure(database.message, database.exitCode, copier?.exitCode === 0);

@@ -24,6 +24,23 @@ exit $code
 `;
 
 /**
+ * Waits until all that was committed up to now is archived, with a commit after it: recovery to a moment ends at the first
+ * commit behind that, and fails where there is none.
+ */
+export const archiveNow = `set -u
+${POSTGRES_PATH}
+file=$(psql -XAtq -c "select pg_walfile_name(pg_logical_emit_message(true, 'berth', ''))" 2> /tmp/errors) || { ${REPORT}; exit 1; }
+for _ in $(seq 150); do
+  last=$(psql -XAtq -c "select left(last_archived_wal, 24) from pg_stat_archiver where last_archived_wal ~ '^[0-9A-F]{24}'" 2> /tmp/errors)
+  [ -n "$last" ] && ! [ "$last" '<' "$file" ] && exit 0
+  sleep 2
+done
+echo 'error: what was written is not archived' > /tmp/errors
+${REPORT}
+exit 1
+`;
+
+/**
  * What pg_restore writes for psql has what a dump says, and psql would run its commands: one that was uploaded might have
  * any. Since 18.0, 17.6 and what was released with them, pg_restore has psql refuse them.
  */

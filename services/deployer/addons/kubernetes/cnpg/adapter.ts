@@ -12,6 +12,7 @@ import { createNamespaceWatches } from "../namespace-watch.ts";
 import { createPatches, newerPatches } from "../patches.ts";
 import { GENERATION, MOVED, SIZE } from "../server/annotations.ts";
 import { programs } from "../server/server-scripts.ts";
+import { type ArchivesOptions, createArchives, NO_ARCHIVE } from "./archive.ts";
 import {
   CHANGED,
   CLUSTER,
@@ -25,7 +26,8 @@ import {
 import { clusterOutcome, clusterStatus, isWhole } from "./status.ts";
 
 export type CnpgAddonsOptions = CnpgManifestOptions &
-  Pick<KubernetesBackupsOptions, "copies"> & {
+  Pick<KubernetesBackupsOptions, "copies"> &
+  Pick<ArchivesOptions, "emptyArchive"> & {
     kube: Kube;
     log: Logger;
     watch: WatchScope;
@@ -133,31 +135,51 @@ export function createCnpgAddons(
     return statuses.map((one) => (one.serviceId === next ? { ...one, outdated: true } : one));
   }
 
+  const archives = createArchives({
+    ...options,
+    settingsOf: async ({ serviceId, environmentId }) => {
+      const before = await kube.get(kinds.PostgresCluster, nameOf(serviceId), spaceOf(environmentId));
+      const { imageName, storage } = before?.spec ?? {};
+      return imageName !== undefined && storage
+        ? { image: imageName, storage: storage.size, storageClass: storage.storageClass }
+        : undefined;
+    },
+  });
+  const backups = createKubernetesBackups({
+    ...options,
+    async serverOf({ serviceId, environmentId }) {
+      const { spec } =
+        (await kube.get(kinds.PostgresCluster, nameOf(serviceId), spaceOf(environmentId))) ?? {};
+      return spec && { image: spec.imageName, storage: spec.storage.size };
+    },
+    restart: async () => {
+      throw new Error("a PostgreSQL server is not restarted to restore it");
+    },
+    noArchive: NO_ARCHIVE,
+    ...(options.archive && { atMoment: archives.atMoment }),
+  });
+
   const podsOf = async ({ serviceId, environmentId }: Addon) => {
     const labels = selector({ [CLUSTER]: nameOf(serviceId) });
     return (await kube.list(kinds.Pod, { namespace: spaceOf(environmentId), labels })).items;
   };
 
   return {
-    backups: createKubernetesBackups({
-      ...options,
-      async serverOf({ serviceId, environmentId }) {
-        const { spec } =
-          (await kube.get(kinds.PostgresCluster, nameOf(serviceId), spaceOf(environmentId))) ?? {};
-        return spec && { image: spec.imageName, storage: spec.storage.size };
-      },
-      restart: async () => {
-        throw new Error("a PostgreSQL server is not restarted to restore it");
-      },
-    }),
+    backups: {
+      ...backups,
+      noArchive: () => (options.archive ? undefined : NO_ARCHIVE),
+      pointInTime: archives.pointInTime,
+    },
     async ensure(addon, password) {
       await options.ensureNamespace(addon);
       await kube.apply(kinds.NetworkPolicy, policyOf(addon, options));
       const secretVersion = await applySecret(addon, password);
       await kube.apply(kinds.Service, serviceOf(addon, options));
+      await archives.prepare(addon);
       let cluster: kinds.PostgresClusterObject;
       try {
         cluster = await applyCluster(addon);
+        await archives.schedule(addon, cluster);
       } catch (error) {
         // The operator checks what it is to do: an image whose tag does not begin with a version, for instance.
         if (!isStatus(error, 400, 403, 422)) throw error;
@@ -193,6 +215,7 @@ export function createCnpgAddons(
         if (!cluster && pods.length + volumes.length === 0) break;
         if (Date.now() > deadline) throw new Error("the server of an addon has not ended yet");
       }
+      await archives.remove(serviceId, namespace);
       await kube.remove(kinds.Secret, name, namespace);
       await kube.remove(kinds.NetworkPolicy, name, namespace);
     },

@@ -1,6 +1,7 @@
 import type {
   V1NetworkPolicy,
   V1NetworkPolicyEgressRule,
+  V1NetworkPolicySpec,
   V1Secret,
   V1Service,
 } from "@kubernetes/client-node";
@@ -30,6 +31,20 @@ export type CnpgManifestOptions = ManifestOptions & {
   operatorNamespace: string;
   /** Where instances reach DNS and the cluster's API, by which they learn who is the primary. */
   egress: V1NetworkPolicyEgressRule[];
+  /** Where what they write is archived, so that each moment of their past can be restored; nowhere unless given. */
+  archive?: Archive;
+};
+
+export type Archive = {
+  endpoint: string;
+  bucket: string;
+  region: string;
+  accessKey: string;
+  secretKey: string;
+  /** For how many days moments can be restored. */
+  days: number;
+  /** Where instances reach it, as NetworkPolicies name it. */
+  to: V1NetworkPolicyEgressRule[];
 };
 
 /** When the size or the number of instances was changed last: usage counts the new ones from then on. */
@@ -39,6 +54,13 @@ export const CLUSTER = "cnpg.io/cluster";
 const ROLE = "cnpg.io/instanceRole";
 /** By it the operator learns of a new password at once. */
 const RELOAD = "cnpg.io/reload";
+
+/** The operator's plugin that archives and recovers, and how it finds the archive of an addon. */
+export const PLUGIN = "barman-cloud.cloudnative-pg.io";
+export const archiveOf = (serviceId: string) => ({
+  barmanObjectName: nameOf(serviceId),
+  serverName: nameOf(serviceId),
+});
 
 const { postgres } = programs;
 /** All of the memory is reserved: a server cannot give back what it holds. */
@@ -50,23 +72,27 @@ const STOP_SECONDS = 60;
 
 /** Returns the policy of an addon's instances; pure. What the environment itself may reach is in its own policies. */
 export function policyOf(addon: Addon, options: CnpgManifestOptions): Sent<V1NetworkPolicy> {
-  const { operatorNamespace, egress } = options;
+  return { metadata: metadataOf(addon, options), spec: policySpec(nameOf(addon.serviceId), options) };
+}
+
+/** Returns what a Cluster's instances may reach, and who reaches them. */
+export function policySpec(
+  cluster: string,
+  { operatorNamespace, egress, archive }: CnpgManifestOptions,
+): V1NetworkPolicySpec {
   const ports = [STATUS_PORT, postgres.port].map((port) => ({ port, protocol: "TCP" }));
-  const instances = { podSelector: { matchLabels: { [CLUSTER]: nameOf(addon.serviceId) } } };
+  const instances = { podSelector: { matchLabels: { [CLUSTER]: cluster } } };
   const operator = {
     namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": operatorNamespace } },
   };
   return {
-    metadata: metadataOf(addon, options),
-    spec: {
-      ...instances,
-      policyTypes: ["Ingress", "Egress"],
-      ingress: [
-        { _from: [{ podSelector: {} }], ports: [{ port: postgres.port, protocol: "TCP" }] },
-        { _from: [operator, instances], ports },
-      ],
-      egress: [{ to: [instances], ports }, ...egress],
-    },
+    ...instances,
+    policyTypes: ["Ingress", "Egress"],
+    ingress: [
+      { _from: [{ podSelector: {} }], ports: [{ port: postgres.port, protocol: "TCP" }] },
+      { _from: [operator, instances], ports },
+    ],
+    egress: [{ to: [instances], ports }, ...egress, ...(archive?.to ?? [])],
   };
 }
 
@@ -110,7 +136,7 @@ export function clusterOf(
   options: CnpgManifestOptions,
 ): Sent<PostgresClusterObject> {
   const { serviceId, accountId, projectId, environmentId, size, replicas = 1 } = addon;
-  const { placement, pullSecret, user } = options;
+  const { placement, pullSecret, user, archive } = options;
   const name = addonName(serviceId);
   const secret = { name: nameOf(serviceId) };
   const { memory } = sizes[size];
@@ -141,6 +167,7 @@ export function clusterOf(
           localeCType: LOCALE,
         },
       },
+      ...(archive && { plugins: [{ name: PLUGIN, isWALArchiver: true, parameters: archiveOf(serviceId) }] }),
       // Its status says which version of the Secret the role has.
       managed: {
         roles: [{ name, ensure: "present", login: true, passwordSecret: secret }],
@@ -158,6 +185,8 @@ export function clusterOf(
           effective_cache_size: `${Math.floor(memory / 2)}MB`,
           // A volume may be small, and each standby has a slot that keeps what it needs.
           wal_keep_size: "64MB",
+          // What is written is archived after so long, if there is too little of it to fill a file.
+          ...(archive && { archive_timeout: "60s" }),
         },
       },
       resources: resourcesOf(size, RESERVED),
@@ -186,10 +215,10 @@ const synchronous = (replicas: number) => ({
 const LOCALE = "C.UTF-8";
 
 /** Without those that the operator sets itself. */
-const ownLabels = (labels: Record<string, string>) =>
+export const ownLabels = (labels: Record<string, string>) =>
   Object.fromEntries(Object.entries(labels).filter(([name]) => !name.startsWith("app.kubernetes.io/")));
 
-function metadataOf(addon: Addon, { namespacePrefix }: Pick<ManifestOptions, "namespacePrefix">) {
+export function metadataOf(addon: Addon, { namespacePrefix }: Pick<ManifestOptions, "namespacePrefix">) {
   const { accountId, projectId, environmentId, serviceId, type } = addon;
   return {
     name: nameOf(serviceId),

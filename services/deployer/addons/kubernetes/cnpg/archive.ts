@@ -1,0 +1,172 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { V1Pod } from "@kubernetes/client-node";
+import type { Kube } from "../../../kube/client.ts";
+import * as kinds from "../../../kube/kinds.ts";
+import { nameOf, namespaceOf, selector } from "../../../kube/names.ts";
+import type { Logger } from "../../../shared/logger.ts";
+import { BackupRefusal } from "../../../terms/backup-refusal.ts";
+import { toStorableText } from "../../../terms/storable-text.ts";
+import type { Addon, PlacedAddon, PointInTime } from "../../port.ts";
+import {
+  archiveName,
+  archivePrefix,
+  archiveSecretOf,
+  MOMENT,
+  momentClusterOf,
+  momentName,
+  momentPolicyOf,
+  objectStoreOf,
+  scheduledBackupOf,
+} from "./archive-manifests.ts";
+import {
+  type Archive,
+  archiveOf,
+  CLUSTER,
+  type CnpgManifestOptions,
+  type FixedSettings,
+} from "./manifests.ts";
+
+export type ArchivesOptions = CnpgManifestOptions & {
+  kube: Kube;
+  log: Logger;
+  /** Removes all objects of the bucket whose names begin so. */
+  emptyArchive?: (prefix: string) => Promise<void>;
+  /** With what the server of an addon was made; undefined without one. */
+  settingsOf: (addon: PlacedAddon) => Promise<FixedSettings | undefined>;
+};
+
+export const NO_ARCHIVE =
+  "This installation keeps no archive of PostgreSQL addons, from which a moment can be restored: apps.addons.archive is not set.";
+const NOT_YET =
+  "This addon was made before the installation kept an archive. It has one from its next change of size, replicas or password on.";
+const POLL_MS = 2_000;
+const REMOVE_MS = 180_000;
+/** Characters of the operator's own words in a message. */
+const MAX_QUOTE = 300;
+/** A server that recovers is made anew after each failure: as many show that it will not. */
+const MOST_FAILURES = 3;
+
+/** Archives of PostgreSQL addons, by the Barman Cloud plugin of CloudNativePG (docs/addons.md#a-moment). */
+export function createArchives(options: ArchivesOptions) {
+  const { kube, log, archive, namespacePrefix } = options;
+  const spaceOf = ({ environmentId }: Pick<PlacedAddon, "environmentId">) =>
+    namespaceOf(namespacePrefix, environmentId);
+
+  /** Removes the server of a moment; resolves when nothing of it is left. Idempotent. */
+  async function removeMoment(serviceId: string, namespace: string): Promise<void> {
+    const name = momentName(serviceId);
+    await kube.remove(kinds.PostgresCluster, name, namespace, { propagationPolicy: "Foreground" });
+    const theirs = { namespace, labels: selector({ [CLUSTER]: name }) };
+    for (const until = Date.now() + REMOVE_MS; ; await delay(POLL_MS)) {
+      const cluster = await kube.get(kinds.PostgresCluster, name, namespace);
+      const left = await Promise.all([
+        kube.listMetadata(kinds.Pod, theirs),
+        kube.listMetadata(kinds.PersistentVolumeClaim, theirs),
+      ]);
+      if (!cluster && left.flat().length === 0) break;
+      if (Date.now() > until) throw new Error("the server of a moment has not ended yet");
+    }
+    await kube.remove(kinds.NetworkPolicy, name, namespace);
+  }
+
+  async function ensureMoment(addon: Addon, at: Date): Promise<void> {
+    const [name, namespace] = [momentName(addon.serviceId), spaceOf(addon)];
+    const before = await kube.get(kinds.PostgresCluster, name, namespace);
+    // What an attempt left that was killed.
+    if (before?.metadata?.annotations?.[MOMENT] === at.toISOString() && !before.metadata.deletionTimestamp)
+      return;
+    await removeMoment(addon.serviceId, namespace);
+    const fixed = await options.settingsOf(addon);
+    if (!fixed) throw new Error("an addon has no server");
+    await kube.apply(kinds.NetworkPolicy, momentPolicyOf(addon, options));
+    await kube.apply(kinds.PostgresCluster, momentClusterOf(addon, at, fixed, options));
+  }
+
+  /** Waits until the server of a moment answers, for as long as reading the archive takes. */
+  async function untilReady(addon: Addon, signal: AbortSignal): Promise<void> {
+    const [name, namespace] = [momentName(addon.serviceId), spaceOf(addon)];
+    for (; ; await delay(POLL_MS, undefined, { signal })) {
+      const cluster = await kube.get(kinds.PostgresCluster, name, namespace);
+      if (!cluster) throw new Error("the server of a moment was removed");
+      const { items: pods } = await kube.list(kinds.Pod, {
+        namespace,
+        labels: selector({ [CLUSTER]: name }),
+      });
+      if (isServing(cluster, pods)) return;
+      const failed = pods.filter(({ status }) => status?.phase === "Failed").length;
+      if (failed >= MOST_FAILURES) throw new BackupRefusal(UNRECOVERED);
+    }
+  }
+
+  return {
+    /** Makes what the plugin needs before the server of an addon does. */
+    async prepare(addon: Addon): Promise<void> {
+      if (!archive) return;
+      await kube.apply(kinds.Secret, archiveSecretOf(addon, archive, options));
+      await kube.apply(kinds.ObjectStore, objectStoreOf(addon, archive, options));
+    },
+    /** Has base backups made of a server that there is. */
+    async schedule(addon: Addon, cluster: kinds.PostgresClusterObject): Promise<void> {
+      if (archive) await kube.apply(kinds.ScheduledBackup, scheduledBackupOf(addon, cluster, options));
+    },
+    async pointInTime(addon: PlacedAddon): Promise<PointInTime> {
+      if (!archive) return { reason: NO_ARCHIVE };
+      const [name, namespace] = [nameOf(addon.serviceId), spaceOf(addon)];
+      const [store, cluster] = await Promise.all([
+        kube.get(kinds.ObjectStore, name, namespace),
+        kube.get(kinds.PostgresCluster, name, namespace),
+      ]);
+      if (!store) return { reason: NOT_YET };
+      const { serverName } = archiveOf(addon.serviceId);
+      const from = store.status?.serverRecoveryWindow?.[serverName]?.firstRecoverabilityPoint;
+      const archiving = cluster?.status?.conditions?.find(({ type }) => type === "ContinuousArchiving");
+      return {
+        ...(from !== undefined && { from: new Date(from) }),
+        ...(archiving?.status === "False" && { failure: failureOf(archiving.message) }),
+      };
+    },
+    async atMoment<T>(
+      addon: Addon,
+      at: Date,
+      signal: AbortSignal,
+      use: (host: string) => Promise<T>,
+    ): Promise<T> {
+      signal.throwIfAborted();
+      await ensureMoment(addon, at);
+      try {
+        await untilReady(addon, signal);
+        return await use(`${momentName(addon.serviceId)}-rw`);
+      } finally {
+        // Whoever takes the backup next looks too.
+        if (!signal.aborted)
+          await removeMoment(addon.serviceId, spaceOf(addon)).catch((err) =>
+            log.warn({ err, serviceId: addon.serviceId }, "the server of a moment could not be removed"),
+          );
+      }
+    },
+    /** Removes the archive of an addon whose server is gone, and all that was archived. Idempotent. */
+    async remove(serviceId: string, namespace: string): Promise<void> {
+      await removeMoment(serviceId, namespace);
+      if (!archive) return;
+      await kube.remove(kinds.ObjectStore, nameOf(serviceId), namespace);
+      await kube.remove(kinds.Secret, archiveName(serviceId), namespace);
+      await options.emptyArchive?.(archivePrefix(serviceId));
+    },
+  };
+}
+
+const UNRECOVERED =
+  "The archive does not have all that this moment needs. Try another one, or a backup. The log of the installation says why.";
+
+function isServing(cluster: kinds.PostgresClusterObject, pods: V1Pod[]): boolean {
+  const { currentPrimary, targetPrimary } = cluster.status ?? {};
+  const primary = pods.find(({ metadata }) => metadata?.name === currentPrimary);
+  return (
+    currentPrimary !== undefined &&
+    currentPrimary === targetPrimary &&
+    primary?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true
+  );
+}
+
+const failureOf = (words = "") =>
+  `The archive takes nothing new at present. ${toStorableText(words).slice(0, MAX_QUOTE)}`.trim();
