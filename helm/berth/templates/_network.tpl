@@ -40,6 +40,16 @@ Egress to a server: to its pods when bundled, else to the given addresses (to an
 {{- end -}}
 {{- end -}}
 
+{{/* "true" where servers of CloudNativePG have archives. */}}
+{{- define "berth.archive" -}}
+{{- if and (ne (.Values.apps.addons.postgresEngine | default "statefulset") "statefulset") (dig "archive" "endpoint" "" .Values.apps.addons) }}true{{ end -}}
+{{- end -}}
+
+{{- define "berth.toArchive" -}}
+{{- $archive := .Values.apps.addons.archive -}}
+{{- include "berth.toServer" (dict "values" dict "cidrs" $archive.cidrs "address" $archive.endpoint) -}}
+{{- end -}}
+
 {{- define "berth.toDatabase" -}}
 {{- include "berth.toServer" (dict "root" . "component" "postgres" "port" 5432 "values" .Values.database "cidrs" .Values.networkPolicy.databaseCidrs "address" (printf "postgres://%s:%v" .Values.database.host .Values.database.port)) -}}
 {{- end -}}

@@ -82,7 +82,7 @@ Every process of the platform. A new service is one more entry:
 - name: deployer
   calls: [variables]
   connections: 20
-  uses: [database, nats, objectStore, registry, kubernetes{{ if $v.logs.loki.url }}, loki{{ end }}{{ if ($v.apps.metrics | default dict).prometheusUrl }}, prometheus{{ end }}{{ if ne $v.apps.imageDigests "off" }}, imageRegistries{{ end }}]
+  uses: [database, nats, objectStore, registry, kubernetes{{ if include "berth.archive" . }}, archive{{ end }}{{ if $v.logs.loki.url }}, loki{{ end }}{{ if ($v.apps.metrics | default dict).prometheusUrl }}, prometheus{{ end }}{{ if ne $v.apps.imageDigests "off" }}, imageRegistries{{ end }}]
   config:
     {{- include "berth.deployerConfig" . | nindent 4 }}
     {{- include "berth.planConfig" . | nindent 4 }}
@@ -90,6 +90,10 @@ Every process of the platform. A new service is one more entry:
     SECRET_KEYS: {of: keys, key: secret-keys}
     S3_ACCESS_KEY: {of: objectStore, key: access-key}
     S3_SECRET_KEY: {of: objectStore, key: secret-key}
+    {{- if include "berth.archive" . }}
+    ADDON_ARCHIVE_ACCESS_KEY: {of: archive, key: access-key}
+    ADDON_ARCHIVE_SECRET_KEY: {of: archive, key: secret-key}
+    {{- end }}
     {{- if $v.logs.loki.existingSecret }}
     LOKI_USERNAME: {of: loki, key: username, optional: true}
     LOKI_PASSWORD: {of: loki, key: password, optional: true}
@@ -362,6 +366,10 @@ ADDON_COPIES_TO: {{ include "berth.toServer" (dict "root" . "component" "object-
 ADDON_POSTGRES_ENGINE: {{ $v.apps.addons.postgresEngine | quote }}
 ADDON_OPERATOR_NAMESPACE: {{ $v.apps.addons.operatorNamespace | default "cnpg-system" | quote }}
 ADDON_INSTANCES_TO: {{ include "berth.toApiServer" . | fromYamlArray | toJson | quote }}
+{{- if include "berth.archive" . }}
+{{- $archive := $v.apps.addons.archive }}
+ADDON_ARCHIVE: {{ merge (pick $archive "endpoint" "bucket" "region" "days") (dict "to" (include "berth.toArchive" . | fromYamlArray)) | toJson | quote }}
+{{- end }}
 {{- end }}
 ADDON_STORAGE_SIZE: {{ $v.apps.addons.storageSize | quote }}
 {{- if $v.apps.addons.storageGrows }}

@@ -1,4 +1,4 @@
-{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|billing|loki|objectStore|registry|registryLogin|registryPull|tls"). */}}
+{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|billing|loki|objectStore|archive|registry|registryLogin|registryPull|tls"). */}}
 {{- define "berth.secretName" -}}
 {{- include "berth.givenSecret" . | default (include "berth.madeSecret" .) -}}
 {{- end -}}
@@ -15,6 +15,7 @@
   "billing" (get ($v.billing | default dict) "existingSecret")
   "loki" $v.logs.loki.existingSecret
   "objectStore" $v.objectStore.existingSecret
+  "archive" (dig "archive" "existingSecret" "" $v.apps.addons)
   "registry" ($v.registry.bundled | ternary $v.registry.existingSecret "")
   "registryLogin" $v.registry.existingSecret
   "registryPull" $v.registry.pullSecret

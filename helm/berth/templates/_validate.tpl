@@ -45,6 +45,10 @@
 {{- if and $v.publicUrl (eq (trimSuffix "/" $v.oauth.hydra.publicUrl) $origin) }}{{ $mistakes = append $mistakes "oauth.hydra.publicUrl: this is the publicUrl of Berth; set the address of Hydra inside the cluster." }}{{ end -}}
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.endpoint) }}{{ $mistakes = append $mistakes "objectStore.endpoint: name your S3, or set objectStore.bundled." }}{{ end -}}
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.existingSecret) }}{{ $mistakes = append $mistakes "objectStore.existingSecret: name the Secret with access-key and secret-key of your S3." }}{{ end -}}
+{{- if dig "archive" "endpoint" "" $v.apps.addons }}
+{{- range $name := list "bucket" "existingSecret" }}{{ if not (get $v.apps.addons.archive $name) }}{{ $mistakes = append $mistakes (printf "apps.addons.archive.%s: required for archives; set it, or leave endpoint empty." $name) }}{{ end }}{{ end -}}
+{{- if not (include "berth.archive" .) }}{{ $mistakes = append $mistakes "apps.addons.archive.endpoint: only servers of CloudNativePG have archives; set postgresEngine to cnpg or auto, or leave it empty." }}{{ end -}}
+{{- end }}
 {{- if and $v.logs.loki.existingSecret (not $v.logs.loki.url) }}{{ $mistakes = append $mistakes "logs.loki.url: name your Loki, such as http://loki.loki:3100, or leave existingSecret empty." }}{{ end -}}
 {{- if and $v.networkPolicy.enabled $v.metrics.serviceMonitor.enabled (not $v.metrics.from) }}{{ $mistakes = append $mistakes "metrics.from: say who may scrape, because NetworkPolicies deny it otherwise, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]; or set metrics.serviceMonitor.enabled to false." }}{{ end -}}
 {{- with $v.backup }}{{ if .enabled }}

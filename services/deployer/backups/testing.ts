@@ -1,5 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
 import { inject } from "vitest";
 import { BackupService } from "../../../proto/gen/berth/deployer/v1/backups_pb.ts";
@@ -10,7 +11,7 @@ import type { AddonType } from "../terms/services.ts";
 import { actAs, type TestPlatform } from "../testing/testing.ts";
 
 type Place = Pick<TestPlatform, "port" | "dataDir">;
-type More = { from?: { service?: string; backup?: string }; staged?: boolean };
+type More = { from?: { service?: string; backup?: string; at?: Timestamp }; staged?: boolean };
 
 /** An addon that runs, with what tests ask of its backups. */
 export async function addonWithBackups(

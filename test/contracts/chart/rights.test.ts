@@ -89,6 +89,11 @@ const HTTP_ROUTES = {
 };
 
 const CNPG = { "apps.addons.postgresEngine": '"cnpg"' };
+const ARCHIVE = {
+  "apps.addons.archive.endpoint": '"https://s3.example.com"',
+  "apps.addons.archive.bucket": '"archives"',
+  "apps.addons.archive.existingSecret": '"archive-login"',
+};
 
 /** Returns the rights that the chart's roles give, by the name of the role. */
 async function rightsGiven(set: Record<string, string>): Promise<Record<string, string[]>> {
@@ -123,7 +128,7 @@ describe.skipIf(!helmProgram)("the deployer's rights", () => {
       used.get("platform-berth-deployer")!.add("rbac.authorization.k8s.io/clusterroles bind");
       const given = await rightsGiven({
         ...HTTP_ROUTES,
-        ...CNPG,
+        ...{ ...CNPG, ...ARCHIVE },
         "uninstall.removeApps": "true",
         "apps.watch": `"${watch}"`,
       });
@@ -149,6 +154,9 @@ describe.skipIf(!helmProgram)("the deployer's rights", () => {
         .filter((right) => right.includes("cnpg"));
     expect(await ofServers({})).toEqual([]);
     expect(await ofServers({ "apps.addons.postgresEngine": '"auto"' })).toEqual(await ofServers(CNPG));
+    const withArchives = await ofServers({ ...CNPG, ...ARCHIVE });
+    expect(withArchives.filter((right) => /objectstores|scheduledbackups/.test(right))).toHaveLength(6);
+    expect(await ofServers(CNPG)).toEqual(withArchives.filter((right) => right.includes("/clusters")));
   });
 
   test("let it read what is in a Secret where it masks an app's output, and nowhere else does it ask", async () => {

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { Client } from "minio";
 import { inject } from "vitest";
 import { readRun } from "../../../../test/support/cluster-run.ts";
 import { newId } from "../../../kit/ids.ts";
@@ -8,15 +9,21 @@ import { connectKube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, labelsOf, namespaceOf, selector } from "../../kube/names.ts";
 import { readPodLog } from "../../kube/pods/pod-log.ts";
-import { createS3Store } from "../../store/s3/adapter.ts";
+import { createS3Store, removeAll } from "../../store/s3/adapter.ts";
 import type { AddonType } from "../../terms/services.ts";
 import { addonKeys } from "../keys.ts";
 import type { Addon } from "../port.ts";
 import { createKubernetesAddons } from "./adapter.ts";
 import { type CnpgAddonsOptions, createCnpgAddons } from "./cnpg/adapter.ts";
+import { archivePrefix } from "./cnpg/archive-manifests.ts";
 import type { PostgresEngine } from "./config.ts";
 import { createAddonEngines } from "./engines.ts";
 import { programs } from "./server/server-scripts.ts";
+
+function clientOptions(endpoint: string) {
+  const { hostname, port, protocol } = new URL(endpoint);
+  return { endPoint: hostname, port: Number(port), useSSL: protocol === "https:" };
+}
 
 type More = { images?: Record<AddonType, string>; storage?: { size: string; className?: string } };
 
@@ -179,6 +186,27 @@ export function addonsForTest() {
       const store = createS3Store({ ...run.objectStore, ...place });
       await store.start();
       return { run, store };
+    },
+    /** Another bucket, for archives of addons, and how many objects it has of one. */
+    async startArchive() {
+      const { run, store } = await this.startStore();
+      const place = { ...run.objectStore, bucket: `${namespacePrefix}-archive`, region: "us-east-1" };
+      await createS3Store({ ...place, log }).start();
+      const port = Number(new URL(place.endpoint).port);
+      const to = [{ ports: [{ port, protocol: "TCP" }] }];
+      const { endpoint, accessKey, secretKey } = place;
+      const client = new Client({ ...clientOptions(endpoint), accessKey, secretKey });
+      return {
+        ...{ run, store },
+        archive: {
+          archive: { ...place, days: 7, to },
+          emptyArchive: (prefix: string) => removeAll(place, prefix),
+        },
+        async archived({ serviceId }: Addon): Promise<number> {
+          const all = client.listObjectsV2(place.bucket, archivePrefix(serviceId), true);
+          return (await all.toArray()).length;
+        },
+      };
     },
     /** Lets the copies of an addon's data reach the object store, as an environment's policy does. */
     async admitCopies({ environmentId }: Addon): Promise<void> {

@@ -4,7 +4,6 @@ import type { Kube } from "../../../kube/client.ts";
 import * as kinds from "../../../kube/kinds.ts";
 import { nameOf, namespaceOf, selector } from "../../../kube/names.ts";
 import type { Logger } from "../../../shared/logger.ts";
-import { BackupRefusal } from "../../../terms/backup-refusal.ts";
 import { toStorableText } from "../../../terms/storable-text.ts";
 import type { Addon, PlacedAddon, PointInTime } from "../../port.ts";
 import {
@@ -18,13 +17,7 @@ import {
   objectStoreOf,
   scheduledBackupOf,
 } from "./archive-manifests.ts";
-import {
-  type Archive,
-  archiveOf,
-  CLUSTER,
-  type CnpgManifestOptions,
-  type FixedSettings,
-} from "./manifests.ts";
+import { archiveOf, CLUSTER, type CnpgManifestOptions, type FixedSettings } from "./manifests.ts";
 
 export type ArchivesOptions = CnpgManifestOptions & {
   kube: Kube;
@@ -93,8 +86,9 @@ export function createArchives(options: ArchivesOptions) {
         labels: selector({ [CLUSTER]: name }),
       });
       if (isServing(cluster, pods)) return;
-      const failed = pods.filter(({ status }) => status?.phase === "Failed").length;
-      if (failed >= MOST_FAILURES) throw new BackupRefusal(UNRECOVERED);
+      const failed = pods.filter(({ status }) => status?.phase === "Failed");
+      if (failed.length >= MOST_FAILURES)
+        throw new Error(`the server of a moment does not recover: ${lastWords(failed.at(-1)!)}`);
     }
   }
 
@@ -155,8 +149,14 @@ export function createArchives(options: ArchivesOptions) {
   };
 }
 
-const UNRECOVERED =
-  "The archive does not have all that this moment needs. Try another one, or a backup. The log of the installation says why.";
+/** Returns what the programs that recovered wrote last, for whoever runs the installation. */
+function lastWords(pod: V1Pod): string {
+  const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
+  const ended = [...initContainerStatuses, ...containerStatuses].find(
+    ({ state }) => (state?.terminated?.exitCode ?? 0) !== 0,
+  );
+  return ended?.state?.terminated?.message?.slice(-MAX_QUOTE) ?? "no reason was given";
+}
 
 function isServing(cluster: kinds.PostgresClusterObject, pods: V1Pod[]): boolean {
   const { currentPrimary, targetPrimary } = cluster.status ?? {};

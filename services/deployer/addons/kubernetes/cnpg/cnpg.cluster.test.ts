@@ -249,6 +249,52 @@ test.concurrent("a standby takes over from a primary that dies under load, and h
   expect(await addons.status(single)).toMatchObject({ running: true, replicas: 1, usage: [{ replicas: 1 }] });
 });
 
+test.concurrent("a moment between two writes is restored, and its archive goes with the addon", async () => {
+  const { run, store, archive, archived } = await cluster.startArchive();
+  const own = cluster.openEngines("cnpg", {
+    ...{ copies: { image: `${run.registry.pull}/${run.images.platform}`, store } },
+    ...archive,
+  });
+  const [addon, password] = [newAddon(), newPassword()];
+  expect(own.backups.noArchive(addon)).toBeUndefined();
+  await until("ready", addon, password, own);
+  await cluster.admitCopies(addon);
+  const ask = async (words: string) => {
+    const { ok, said } = await cluster.ask(addon, password, words);
+    expect([ok, said]).toEqual([true, said]);
+    return said;
+  };
+  await ask("create table notes (text text)");
+  const { from } = await eventually("the first base backup is there", async () => {
+    const found = await own.backups.pointInTime(addon);
+    return !("reason" in found) && found.from && found;
+  });
+  await ask("insert into notes values ('first')");
+  const at = new Date(
+    await ask("select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"),
+  );
+  expect(at > from!).toBe(true);
+  await ask("delete from notes; create table later (n int)");
+  const { signal } = new AbortController();
+  await own.backups.make(addon, password, "backups/moment", signal, at);
+  expect(await ask("select count(*) from notes")).toBe("0");
+  await own.backups.restore(
+    addon,
+    password,
+    { key: "backups/moment", foreign: false, uploaded: false },
+    signal,
+  );
+  expect(await ask("select text, to_regclass('later') is null from notes")).toBe("first|t");
+  // Nothing was written since: what the addon has now is the data of this moment too.
+  await own.backups.make(addon, password, "backups/now", signal, new Date());
+  await own.backups.restore(addon, password, { key: "backups/now", foreign: false, uploaded: false }, signal);
+  expect(await ask("select text from notes")).toBe("first");
+  expect(await archived(addon)).toBeGreaterThan(0);
+  await own.remove(addon);
+  await eventually("nothing is left", async () => (await cluster.leftOf(addon)).length === 0);
+  expect(await archived(addon)).toBe(0);
+});
+
 test.concurrent("a backup is made, proved and restored as of any other PostgreSQL addon", async () => {
   const { run, store } = await cluster.startStore();
   const own = cluster.openEngines("cnpg", {

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { PostgresClusterObject } from "../../../kube/kinds.ts";
 import { addonName } from "../../keys.ts";
 import type { Addon } from "../../port.ts";
+import { momentClusterOf, objectStoreOf, scheduledBackupOf } from "./archive-manifests.ts";
 import { clusterOf, policyOf, secretOf } from "./manifests.ts";
 import { clusterOutcome, clusterStatus } from "./status.ts";
 
@@ -53,6 +54,38 @@ describe("a PostgreSQL addon on CloudNativePG", () => {
       instances,
     ]);
     expect(spec?.egress?.map(({ to }) => to)).toEqual([[instances], undefined]);
+  });
+
+  test("has an archive of its own, and the server of a moment archives nothing", () => {
+    const login = { accessKey: "an-access-key", secretKey: "a-secret-key" };
+    const place = { endpoint: "https://s3.example.com", bucket: "archives", region: "eu", days: 7 };
+    const archive = { ...place, ...login, to: [{ ports: [{ port: 443 }] }] };
+    const own = { ...options, archive };
+    const { spec } = clusterOf(addon, fixed, undefined, own);
+    const parameters = { barmanObjectName: "svc-a", serverName: "svc-a" };
+    expect(spec?.plugins).toMatchObject([{ isWALArchiver: true, parameters }]);
+    expect(clusterOf(addon, fixed, undefined, options).spec).not.toHaveProperty("plugins");
+    expect(policyOf(addon, own).spec?.egress).toContainEqual(archive.to[0]);
+    const store = objectStoreOf(addon, archive, own);
+    expect(store.spec).toMatchObject({
+      retentionPolicy: "7d",
+      configuration: { destinationPath: "s3://archives/addons/svc_a/" },
+    });
+    expect(JSON.stringify([spec, store])).not.toMatch(/an-access-key|a-secret-key/);
+    const at = new Date("2026-11-28T10:00:00Z");
+    const moment = momentClusterOf({ ...addon, replicas: 3 }, at, fixed, own);
+    expect(moment.metadata).toMatchObject({ name: "svc-a-moment", namespace: "berth-env-a" });
+    expect(moment.metadata?.labels).not.toHaveProperty("berth.dev/service");
+    expect(moment.spec).toMatchObject({
+      instances: 1,
+      bootstrap: { recovery: { recoveryTarget: { targetTime: "2026-11-28T10:00:00.000Z" } } },
+      externalClusters: [{ plugin: { parameters } }],
+    });
+    expect(moment.spec).not.toHaveProperty("plugins");
+    const { schedule } = scheduledBackupOf(addon, moment as PostgresClusterObject, own).spec as {
+      schedule: string;
+    };
+    expect(schedule).toMatch(/^0 ([1-5]?\d) [0-4] \* \* \*$/);
   });
 
   test("confirms commits once a standby has them: with one where that is there, with two always", () => {
