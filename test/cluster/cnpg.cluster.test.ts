@@ -13,7 +13,7 @@ type Addon = {
   config: { replicas?: number };
   credentialsRotatedAt?: string;
   capabilities: { backups: boolean; maxReplicas: number };
-  backups: { restore?: { status: string } };
+  backups: { restore?: { status: string; failure?: string }; oldestRestorableAt?: string };
 };
 
 let world: Platform;
@@ -79,6 +79,23 @@ test("with the chart, a PostgreSQL addon runs on CloudNativePG: standbys, passwo
   await world.must("POST", `${S}/restore`, { backup: backup.id, confirmImpact: true });
   await eventually("it is restored", async () => (await show()).backups.restore?.status === "succeeded");
   expect(await query("select text from notes")).toBe("first");
+
+  await eventually("there is a base backup", async () => {
+    return (await show()).backups.oldestRestorableAt !== undefined;
+  });
+  await query("update notes set text = 'third'");
+  const at = await query(
+    "select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')",
+  );
+  await query("drop table notes");
+  await world.must("POST", `${S}/restore`, { at, confirmImpact: true });
+  await eventually("it has its data of that moment", async () => {
+    const { restore } = (await show()).backups;
+    expect(restore?.failure).toBeUndefined();
+    return restore?.status === "succeeded";
+  });
+  expect(await query("select text from notes")).toBe("third");
+  await query("update notes set text = 'first'");
 
   const [primary] = (await instances()).filter(isPrimary);
   await kube.remove(Pod, primary!.metadata!.name!, primary!.metadata!.namespace, { gracePeriodSeconds: 0 });

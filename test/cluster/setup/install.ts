@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import type { ProvidedContext } from "vitest";
 import type { RunSettings } from "../../../deploy/cluster/run/run-settings.ts";
 import { ACME_DNS_PORT, network } from "../../../deploy/cluster/settings.ts";
+import { createS3Store } from "../../../services/deployer/store/s3/adapter.ts";
 import { makeToken } from "../../../services/kit/crypto/bearer-token.ts";
 import { selfSignedCertificate } from "../../support/servers/certificate.ts";
 import { testDomain } from "./domain.ts";
@@ -52,11 +53,17 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
       ownerSecret(namespace, ownerToken),
       // The chart looks for the certificate of each of its hosts in a Secret of its own.
       secret(namespace, "mail", { url: `smtp://${run.host}:${SMTP_PORT}` }),
+      secret(namespace, "archive", {
+        "access-key": run.objectStore.accessKey,
+        "secret-key": run.objectStore.secretKey,
+      }),
       ...["tls", "tls-object-store"].map((name) => tlsSecret(namespace, name, key, cert)),
     ];
     const list = { apiVersion: "v1", kind: "List", items };
     await writeFile(secrets, JSON.stringify(list), { mode: 0o600 });
     await writeFile(values, JSON.stringify(await valuesFor(run, namespace)));
+    const archive = archiveFor(run, namespace);
+    if (archive) await createS3Store({ ...run.objectStore, ...archive, log: quiet }).start();
     await kubectl("create", "namespace", namespace);
     await kubectl("apply", "-f", secrets);
     await call(run.helm, [
@@ -89,6 +96,14 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
     },
     uninstall,
   };
+}
+
+const quiet = { info() {}, warn() {} };
+
+/** Returns where PostgreSQL addons have archives; undefined where the cluster has no operator for them. */
+function archiveFor(run: RunSettings, namespace: string) {
+  const { endpoint } = run.objectStore;
+  return run.images["cloudnative-pg"] && { endpoint, bucket: `${namespace}-archive`, region: "us-east-1" };
 }
 
 const originOf = (host: string) => `https://${host}.${testDomain}`;
@@ -132,6 +147,7 @@ export async function valuesFor(run: RunSettings, namespace: string) {
   const server = (name: keyof RunSettings["images"]) => ({
     server: { image: image(name), resources: small, storage: { size: "1Gi" } },
   });
+  const archive = archiveFor(run, namespace);
   const [slim, python] = [whole("node-slim", run.registry.push), whole("python", run.registry.push)];
   return {
     image: image("platform"),
@@ -168,7 +184,7 @@ export async function valuesFor(run: RunSettings, namespace: string) {
       addons: {
         postgresImage: whole("postgres", run.registry.pull),
         redisImage: whole("redis", run.registry.pull),
-        ...(run.images["cloudnative-pg"] && { postgresEngine: "auto" }),
+        ...(archive && { postgresEngine: "auto", archive: { ...archive, existingSecret: "archive" } }),
         storageSize: "1Gi",
       },
     },
