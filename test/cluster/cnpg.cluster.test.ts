@@ -84,11 +84,11 @@ test("with the chart, a PostgreSQL addon runs on CloudNativePG: standbys, passwo
     return (await show()).backups.oldestRestorableAt !== undefined;
   });
   await query("update notes set text = 'third'");
-  const at = await query(
-    "select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')",
+  const moment = await query(
+    "select replace(to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS'), ' ', 'T') || 'Z'",
   );
   await query("drop table notes");
-  await world.must("POST", `${S}/restore`, { at, confirmImpact: true });
+  await world.must("POST", `${S}/restore`, { at: moment, confirmImpact: true });
   await eventually("it has its data of that moment", async () => {
     const { restore } = (await show()).backups;
     expect(restore?.failure).toBeUndefined();
