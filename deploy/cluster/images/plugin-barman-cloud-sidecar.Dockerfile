@@ -1,5 +1,5 @@
 # In place of ghcr.io/cloudnative-pg/plugin-barman-cloud-sidecar, which has a newer barman: Debian's knows all options that
-# the plugin passes. It runs beside a server, as the uid of that server.
+# the plugin passes, but compresses only by gzip and bzip2. It runs beside a server, as the uid of that server.
 ARG BASE
 FROM ${BASE}
 RUN apt-get update -qq \
