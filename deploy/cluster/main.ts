@@ -11,7 +11,7 @@ import { buildPrograms } from "./node/programs.ts";
 import { installCloudNativePg } from "./operator.ts";
 import { prepareRun } from "./run/run-settings.ts";
 import { runBench, runTests } from "./run/run-tests.ts";
-import { kubeconfig, logFile, nodeName, registry, runtimeDir } from "./settings.ts";
+import { kubeconfig, logFile, nodeName, registry, runtimeDir, withCloudNativePg } from "./settings.ts";
 
 const commands: Record<string, (args: string[]) => Promise<void>> = {
   build,
@@ -132,7 +132,7 @@ async function onCluster(args: string[], work: typeof runTests): Promise<void> {
 
 async function prepareOwn(): Promise<string> {
   const { file, images } = await prepareRun();
-  if (images["cloudnative-pg"]) await installCloudNativePg(images["cloudnative-pg"]);
+  if (withCloudNativePg) await installCloudNativePg(images);
   else console.log("Tests of CloudNativePG are left out: npm run test:cnpg builds it, and runs them.");
   return file;
 }

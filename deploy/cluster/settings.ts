@@ -29,7 +29,10 @@ export const withBuildpacks = process.env.BERTH_CLUSTER_BUILDPACKS === "on";
  */
 export const withAcme = process.env.BERTH_CLUSTER_ACME === "on";
 
-/** Whether the run has the operator CloudNativePG, and its tests: it takes minutes to build, and no other test needs it. */
+/**
+ * Whether the run has the operator CloudNativePG with its plugin for backups, and their tests: both take minutes to build,
+ * and no other test needs them.
+ */
 export const withCloudNativePg = process.env.BERTH_CLUSTER_CNPG === "on";
 
 /** Where the run with a certificate authority asks for the records of domains, on this machine. */

@@ -21,6 +21,8 @@ const recipes = {
   },
   acmesolver: { programs: ["acmesolver"] },
   "cloudnative-pg": { programs: ["cloudnative-pg"] },
+  "plugin-barman-cloud": { programs: ["plugin-barman-cloud"] },
+  "plugin-barman-cloud-sidecar": { programs: ["plugin-barman-cloud"] },
 } satisfies Record<string, Contents>;
 
 type Contents = {
@@ -34,7 +36,13 @@ type Contents = {
 };
 
 /** What only some runs have. */
-const optional = { buildpacks: withBuildpacks, acmesolver: withAcme, "cloudnative-pg": withCloudNativePg };
+const optional = {
+  buildpacks: withBuildpacks,
+  acmesolver: withAcme,
+  "cloudnative-pg": withCloudNativePg,
+  "plugin-barman-cloud": withCloudNativePg,
+  "plugin-barman-cloud-sidecar": withCloudNativePg,
+};
 type Optional = keyof typeof optional;
 export type TestImages = Record<Exclude<keyof typeof recipes, Optional>, string> &
   Partial<Record<Optional, string>>;

@@ -28,6 +28,9 @@ const wanted: Record<string, Certificate> = {
     use: "serverAuth",
     names: [`DNS:${nodeName}`, `IP:${network.node}`],
   },
+  // CloudNativePG and its plugin for backups each trust the one certificate of the other.
+  "barman-cloud-server": { subject: "/CN=barman-cloud", use: "serverAuth", names: ["DNS:barman-cloud"] },
+  "barman-cloud-client": { subject: "/CN=barman-cloud-client", use: "clientAuth" },
 };
 
 /** The subject of each user that gets a kubeconfig. */

@@ -48,6 +48,7 @@ const modules = {
   acmesolver: { tool: true },
   pebble: { tool: true },
   "cloudnative-pg": { tool: true },
+  "plugin-barman-cloud": { tool: true },
   actionlint: { tool: true },
   "helm-4": { tool: true },
 } satisfies Record<string, Module>;
@@ -60,7 +61,7 @@ const left: Program[] = [
   "helm-4",
   ...(withBuildpacks ? [] : (["lifecycle", "launcher"] as const)),
   ...(withAcme ? [] : (["cert-manager", "acmesolver", "pebble"] as const)),
-  ...(withCloudNativePg ? [] : (["cloudnative-pg"] as const)),
+  ...(withCloudNativePg ? [] : (["cloudnative-pg", "plugin-barman-cloud"] as const)),
 ];
 export const programs = (Object.keys(modules) as Program[]).filter((name) => !left.includes(name));
 

@@ -15,7 +15,7 @@ export type RunSettings = {
   /** Where images are pushed to, and the name by which nodes pull. The registry has no TLS. */
   registry: { push: string; pull: string };
   /** `name:tag` of each image in that registry. */
-  images: Record<Image, string> & { buildpacks?: string; acmesolver?: string; "cloudnative-pg"?: string };
+  images: Record<Image, string> & Partial<Record<Optional, string>>;
   ingress: { address: string; className: string; namespace: string };
   objectStore: { endpoint: string; accessKey: string; secretKey: string };
   /** The address at which pods reach this machine. */
@@ -27,6 +27,9 @@ export type RunSettings = {
 type Image =
   | ("pause" | "base" | "node-slim" | "node" | "platform" | "next" | "builder")
   | ("postgres" | "redis" | "python" | "registry" | "nats" | "versitygw");
+type Optional =
+  | ("buildpacks" | "acmesolver")
+  | ("cloudnative-pg" | "plugin-barman-cloud" | "plugin-barman-cloud-sidecar");
 
 /** Pushes every image that tests need, writes the settings to a file and returns its name, and the images. */
 export async function prepareRun(): Promise<{ file: string; images: RunSettings["images"] }> {
