@@ -339,7 +339,7 @@ function painted({ io }: Context, { status }: Backup): string {
 const momentOf = ({ at, startedAt }: Pick<Backup, "at" | "startedAt">) => at ?? startedAt;
 
 function startedOf({ at, startedAt }: Pick<Backup, "at" | "startedAt">, now: number): string {
-  return at === undefined ? ago(startedAt, now) : `${ago(startedAt, now)}, of ${at}`;
+  return at === undefined ? ago(startedAt, now) : `${ago(startedAt, now)}, as of ${at}`;
 }
 
 /** Returns when a backup was last restored to the side, or that it could not be. */
