@@ -103,7 +103,10 @@ withDumps("a moment is refused with the reason where addons have no archive", as
     ["fork", "db", "--name", "then"],
   ]) {
     const { code, stderr } = await machine.berth([...args, "--at", "10m"]);
-    expect([code, stderr]).toEqual([1, expect.stringContaining("On one machine, addons have backups, and no")]);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining("On one machine, addons have backups, and no"),
+    ]);
   }
   const bad = await machine.berth(["backups", "create", "db", "--at", "noon"]);
   expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining("--at is a time such as 10m")]);

@@ -142,12 +142,12 @@ inChromium("the console: backups", (stage) => {
     const { world } = stage;
     const { E, S } = await world.environment();
     const { id } = await serviceOf(world, E, "db", { type: "postgres" });
-    const timezoneId = "Asia/Kolkata";
+    const timezoneId = "Asia/Tokyo";
     const { page, complaints } = await openConsole(stage, screen(E), { bypassCSP: true, timezoneId });
     const now = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS + 7_000;
     const ago = (days: number) => new Date(now - days * 24 * 60 * MINUTE_MS);
-    const inKolkata = (time: Date) =>
-      new Date(time.getTime() + 330 * MINUTE_MS).toISOString().slice(0, "2027-01-31T09:41:07".length);
+    const inTokyo = (time: Date) =>
+      new Date(time.getTime() + 9 * 60 * MINUTE_MS).toISOString().slice(0, "2027-01-31T09:41:07".length);
     const at = ago(1).toISOString();
     // As a cluster answers that archives what its addons write.
     const json = {
@@ -155,7 +155,14 @@ inChromium("the console: backups", (stage) => {
       capabilities: { backups: true, pointInTime: true },
       backups: { oldestRestorableAt: ago(2), archiveFailure: "The archive takes <b>nothing</b> new." },
     };
-    const made = { id: "bkp_then", serviceId: id, status: "succeeded", trigger: "manual", startedAt: ago(0), at };
+    const made = {
+      id: "bkp_then",
+      serviceId: id,
+      status: "succeeded",
+      trigger: "manual",
+      startedAt: ago(0),
+      at,
+    };
     const sent: object[] = [];
     const answer = async (route: Route) => {
       const request = route.request();
@@ -163,7 +170,8 @@ inChromium("the console: backups", (stage) => {
       else if (!request.url().endsWith("/services/db")) return route.fallback();
       return route.fulfill({ json });
     };
-    for (const path of [S("db"), `${S("db")}/restore`, `${E}/services`]) await page.route(`**${path}`, answer);
+    for (const path of [S("db"), `${S("db")}/restore`, `${E}/services`])
+      await page.route(`**${path}`, answer);
     await page.route(/\/backups\?/, (route) => route.fulfill({ json: { data: [made], page: {} } }));
     await page.getByRole("link", { name: "db" }).first().click();
     await page.getByRole("link", { name: "Backups" }).click();
@@ -177,12 +185,12 @@ inChromium("the console: backups", (stage) => {
     expect(await accessibilityFaults(page)).toEqual([]);
     await dialog.getByLabel("Type db to confirm").fill("db");
     for (const outside of [ago(3), ago(-1)]) {
-      await dialog.getByLabel("Moment").fill(inKolkata(outside));
+      await dialog.getByLabel("Moment").fill(inTokyo(outside));
       await dialog.getByRole("button", { name: "Restore" }).click();
     }
     expect(sent).toEqual([]);
-    await dialog.getByLabel("Moment").fill(inKolkata(ago(1)));
-    const utc = `${(ago(1).getUTCHours() + 11) % 12 + 1}${at.slice(13, 19)}`;
+    await dialog.getByLabel("Moment").fill(inTokyo(ago(1)));
+    const utc = `${((ago(1).getUTCHours() + 11) % 12) + 1}${at.slice(13, 19)}`;
     await dialog.getByText(new RegExp(`In UTC it is .*, ${utc}`)).waitFor();
     await dialog.getByText("What was written since then is lost").waitFor();
     await dialog.getByRole("button", { name: "Restore" }).click();
@@ -190,7 +198,7 @@ inChromium("the console: backups", (stage) => {
     expect(sent).toEqual([{ at, confirmImpact: true }]);
 
     await page.getByRole("button", { name: "Fork from a moment" }).click();
-    await dialog.getByLabel("Moment").fill(inKolkata(ago(1)));
+    await dialog.getByLabel("Moment").fill(inTokyo(ago(1)));
     expect(await accessibilityFaults(page)).toEqual([]);
     await dialog.getByRole("button", { name: "Create" }).click();
     await dialog.waitFor({ state: "detached" });
