@@ -1,6 +1,11 @@
 const LOCALE = document.documentElement.lang || "en";
 const RELATIVE = new Intl.RelativeTimeFormat(LOCALE, { numeric: "auto" });
 const EXACT = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium", timeStyle: "medium" });
+const EXACT_UTC = new Intl.DateTimeFormat(LOCALE, {
+  dateStyle: "medium",
+  timeStyle: "medium",
+  timeZone: "UTC",
+});
 
 const UNITS = [
   ["second", 60],
@@ -43,6 +48,11 @@ export const exactDollars = (usd: number) => EXACT_DOLLARS.format(usd);
 export const day = (time: string) => DAY.format(new Date(time));
 
 export const exactly = (time: string) => EXACT.format(new Date(time));
+
+export const exactlyUtc = (time: string) => EXACT_UTC.format(new Date(time));
+
+/** Returns the name of the time zone in which times are shown. */
+export const timeZone = () => EXACT.resolvedOptions().timeZone;
 
 /** Returns a duration as people read it: 8 s, 2 min 5 s, 3 h 12 min. */
 export function lasting(ms: number): string {

@@ -96,6 +96,23 @@ withDumps("a database is backed up, loses a table by mistake, and is restored", 
   ]);
 });
 
+withDumps("a moment is refused with the reason where addons have no archive", async () => {
+  for (const args of [
+    ["backups", "create", "db"],
+    ["backups", "restore", "db", "--yes"],
+    ["fork", "db", "--name", "then"],
+  ]) {
+    const { code, stderr } = await machine.berth([...args, "--at", "10m"]);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining("On one machine, addons have backups, and no"),
+    ]);
+  }
+  const bad = await machine.berth(["backups", "create", "db", "--at", "noon"]);
+  expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining("--at is a time such as 10m")]);
+  expect((await machine.berth(["backups", "db"])).stderr).not.toContain("--at");
+});
+
 withDumps("a database that was deleted is listed, saved, brought back and forgotten", async () => {
   await machine.must(["services", "create", "lost", "--type", "postgres"]);
   await eventually("it runs", async () => /lost +postgres +running/.test(await machine.must(["status"])));

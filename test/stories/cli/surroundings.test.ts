@@ -48,7 +48,7 @@ type Pass = (path?: string) => Promise<Passed>;
 
 /** Starts a server before the platform that changes some of its answers; what it leaves undefined passes, streams too. */
 function between(
-  answer: (request: http.IncomingMessage, pass: Pass) => Promise<Passed | undefined>,
+  answer: (request: http.IncomingMessage, pass: Pass, body: string) => Promise<Passed | undefined>,
 ): Promise<string> {
   const server = http.createServer(async (request, response) => {
     const chunks: Buffer[] = [];
@@ -59,10 +59,11 @@ function between(
       headers,
       ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
     };
-    const answered = await answer(request, async (path = request.url!) => {
+    const pass: Pass = async (path = request.url!) => {
       const passed = await fetch(world.origin + path, sent);
       return { status: passed.status, text: await passed.text() };
-    });
+    };
+    const answered = await answer(request, pass, Buffer.concat(chunks).toString());
     if (!answered) {
       const passing = http.request(world.origin + request.url, sent, (passed) => {
         response.writeHead(passed.statusCode!, passed.headers);
@@ -453,6 +454,67 @@ test("status --watch follows an environment; where an older server offers no str
     expect((await watching.ended).code).toBe(130);
     await machine.must(["services", "delete", mode, "--yes"]);
   }
+});
+
+test("a moment of an addon that has an archive is backed up, restored and forked", async () => {
+  const [oldest, at] = ["2026-11-25T08:00:00Z", "2026-11-25T09:00:00.000Z"];
+  const backup = {
+    ...{ id: "bkp_then", serviceId: "svc_db", status: "succeeded", trigger: "manual", at, sizeBytes: 2_000 },
+    ...{ startedAt: "2026-11-26T08:00:00Z", finishedAt: "2026-11-26T08:01:00Z" },
+  };
+  const archiveFailure = "The archive takes nothing new at present.";
+  const addon = (status = "succeeded") => {
+    const backups = { oldestRestorableAt: oldest, archiveFailure, restore: { backup: backup.id, status } };
+    return { id: "svc_db", name: "db", type: "postgres", backups };
+  };
+  const states: string[] = [];
+  // As a cluster answers that archives what its addons write.
+  const answers: Record<string, () => object> = {
+    "GET /db": () => addon(states.pop()),
+    "GET /db/backups": () => ({ data: [backup], page: { hasMore: false } }),
+    "POST /db/backups": () => backup,
+    "POST /db/restore": () => {
+      states.push("running");
+      return addon("running");
+    },
+    "POST ": () => addon(),
+  };
+  const sent: { at?: string }[] = [];
+  const url = await between(async ({ method, url: path }, _, body) => {
+    const answer = answers[`${method} ${/\/services([^?]*)/.exec(path!)?.[1]}`];
+    if (!answer) return undefined;
+    if (method === "POST") sent.push(JSON.parse(body));
+    return { status: 200, text: JSON.stringify(answer()) };
+  });
+  const user = open({ BERTH_URL: url, BERTH_TOKEN: world.ownerToken });
+  const berth = (...args: string[]) => user.berth([...args, "-p", "surroundings", "-e", "production"]);
+  const shown = await berth("backups", "db");
+  expect(shown.stdout).toMatch(/bkp_then +succeeded +manual +\d+ \w+ ago, as of 2026-11-25T09:00:00\.000Z/);
+  expect(shown.stderr).toContain(`since ${oldest} can be restored too: berth backups restore db --at TIME`);
+  expect(shown.stderr).toContain(archiveFailure);
+  const asked = await berth("backups", "restore", "db", "--at", "2026-11-25T09:00Z");
+  expect([asked.code, asked.stderr]).toEqual([
+    2,
+    expect.stringContaining(`Replace all data of db by that of ${at}? What was written since then is lost.`),
+  ]);
+  expect(asked.stderr).toContain(`berth backups restore db --at ${at} --yes`);
+  for (const args of [["bkp_then", "--at", at], []]) {
+    const { code, stderr } = await berth("backups", "restore", "db", ...args, "--yes");
+    expect([code, stderr]).toEqual([2, expect.stringContaining("takes either BACKUP or --at TIME")]);
+  }
+  expect(sent).toEqual([]);
+
+  const made = await berth("backups", "create", "db", "--at", at);
+  expect([made.code, made.stdout]).toEqual([0, "bkp_then  2 kB\n"]);
+  const restored = await berth("backups", "restore", "db", "--at", at, "--yes");
+  expect([restored.code, restored.stderr]).toEqual([0, expect.stringContaining(`db has the data of ${at}`)]);
+  const forked = await berth("fork", "db", "--name", "then", "--at", at);
+  expect([forked.code, forked.stderr]).toEqual([0, expect.stringContaining("then has the data of bkp_then")]);
+  const from = { service: "svc_db", at };
+  expect(sent).toEqual([{ at }, { at, confirmImpact: true }, { name: "then", type: "postgres", from }]);
+  await berth("backups", "create", "db", "--at", "2h");
+  const hours = (Date.now() - Date.parse(sent.at(-1)!.at!)) / 3_600_000;
+  expect(hours).toBeCloseTo(2, 1);
 });
 
 describe.skipIf(!hasTerminals)("in a terminal", () => {

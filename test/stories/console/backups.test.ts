@@ -1,9 +1,11 @@
+import type { Route } from "playwright-core";
 import { expect, inject, test } from "vitest";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { accessibilityFaults } from "../../support/browser.ts";
 import { inChromium } from "../pages/chromium.ts";
 import { openConsole, screen, serviceOf } from "./browser.ts";
 
+const MINUTE_MS = 60_000;
 /** An addon that this machine can back up. */
 const type = inject("redisProgram") ? "redis" : inject("hasDumps") ? "postgres" : undefined;
 
@@ -25,6 +27,8 @@ inChromium("the console: backups", (stage) => {
       await page.getByRole("button", { name: "Back up now" }).click();
       await page.getByRole("row").filter({ hasText: "asked for" }).waitFor();
       await page.getByText("succeeded").waitFor();
+      // One machine keeps no archive.
+      expect(await page.getByRole("button", { name: /moment/ }).count()).toBe(0);
       // As an installation answers that could not restore it to the side.
       const damaged = "The redis server <cannot> read it.";
       const { data, ...rest } = await world.must<{ data: object[] }>("GET", `${S("db")}/backups`);
@@ -133,6 +137,75 @@ inChromium("the console: backups", (stage) => {
       await page.context().close();
     },
   );
+
+  test("an addon that has an archive is restored and forked as of a moment, in the user's time zone", async () => {
+    const { world } = stage;
+    const { E, S } = await world.environment();
+    const { id } = await serviceOf(world, E, "db", { type: "postgres" });
+    const timezoneId = "Asia/Tokyo";
+    const { page, complaints } = await openConsole(stage, screen(E), { bypassCSP: true, timezoneId });
+    const now = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS + 7_000;
+    const ago = (days: number) => new Date(now - days * 24 * 60 * MINUTE_MS);
+    const inTokyo = (time: Date) =>
+      new Date(time.getTime() + 9 * 60 * MINUTE_MS).toISOString().slice(0, "2027-01-31T09:41:07".length);
+    const at = ago(1).toISOString();
+    // As a cluster answers that archives what its addons write.
+    const json = {
+      ...(await world.must<object>("GET", S("db"))),
+      capabilities: { backups: true, pointInTime: true },
+      backups: { oldestRestorableAt: ago(2), archiveFailure: "The archive takes <b>nothing</b> new." },
+    };
+    const made = {
+      id: "bkp_then",
+      serviceId: id,
+      status: "succeeded",
+      trigger: "manual",
+      startedAt: ago(0),
+      at,
+    };
+    const sent: object[] = [];
+    const answer = async (route: Route) => {
+      const request = route.request();
+      if (request.method() === "POST") sent.push(request.postDataJSON());
+      else if (!request.url().endsWith("/services/db")) return route.fallback();
+      return route.fulfill({ json });
+    };
+    for (const path of [S("db"), `${S("db")}/restore`, `${E}/services`])
+      await page.route(`**${path}`, answer);
+    await page.route(/\/backups\?/, (route) => route.fulfill({ json: { data: [made], page: {} } }));
+    await page.getByRole("link", { name: "db" }).first().click();
+    await page.getByRole("link", { name: "Backups" }).click();
+    await page.getByText("The archive takes <b>nothing</b> new.").waitFor();
+    await page.getByRole("row").filter({ hasText: "as of" }).waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+
+    const dialog = page.getByRole("dialog");
+    await page.getByRole("button", { name: "Restore to a moment" }).click();
+    await dialog.getByText(`In ${timezoneId}, from`).waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await dialog.getByLabel("Type db to confirm").fill("db");
+    for (const outside of [ago(3), ago(-1)]) {
+      await dialog.getByLabel("Moment").fill(inTokyo(outside));
+      await dialog.getByRole("button", { name: "Restore" }).click();
+    }
+    expect(sent).toEqual([]);
+    await dialog.getByLabel("Moment").fill(inTokyo(ago(1)));
+    const utc = `${((ago(1).getUTCHours() + 11) % 12) + 1}${at.slice(13, 19)}`;
+    await dialog.getByText(new RegExp(`In UTC it is .*, ${utc}`)).waitFor();
+    await dialog.getByText("What was written since then is lost").waitFor();
+    await dialog.getByRole("button", { name: "Restore" }).click();
+    await dialog.waitFor({ state: "detached" });
+    expect(sent).toEqual([{ at, confirmImpact: true }]);
+
+    await page.getByRole("button", { name: "Fork from a moment" }).click();
+    await dialog.getByLabel("Moment").fill(inTokyo(ago(1)));
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await dialog.getByRole("button", { name: "Create" }).click();
+    await dialog.waitFor({ state: "detached" });
+    expect(sent.at(-1)).toEqual({ name: "db-2", type: "postgres", from: { service: id, at } });
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
 
   test("where addons cannot be backed up, the screen says why, as text, and offers nothing", async () => {
     const { world } = stage;

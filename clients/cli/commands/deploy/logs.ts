@@ -43,7 +43,7 @@ const logs = command({
     const matches = patternOf(options.grep);
     const wanted = numberOf("--lines", options.lines) ?? DEFAULT_LINES;
     if (options.build) return showBuild(ctx, at, options.build, options.follow, matches);
-    const since = await sinceOf(ctx, at, options.since);
+    const since = await timeOf(ctx, at, "--since", options.since);
     const version = numberOf("--version", options.version);
     const stream = options.stream as "stdout" | "stderr" | undefined;
     const query = {
@@ -139,10 +139,11 @@ function patternOf(text: string | undefined): (line: string) => boolean {
   }
 }
 
-/** Returns the time from which lines are wanted, by the server's clock: this one may be hours off. */
-export async function sinceOf(
+/** Returns the time that an option gives, by the server's clock: this one may be hours off. */
+export async function timeOf(
   ctx: Context,
   at: ServiceAddress,
+  option: string,
   text: string | undefined,
 ): Promise<string | undefined> {
   if (text === undefined) return undefined;
@@ -154,7 +155,7 @@ export async function sinceOf(
   }
   const time = Date.parse(text);
   if (Number.isNaN(time))
-    throw usage(`--since is a time such as 10m or 2026-11-25T09:00Z, not ${JSON.stringify(text)}.`);
+    throw usage(`${option} is a time such as 10m or 2026-11-25T09:00Z, not ${JSON.stringify(text)}.`);
   return new Date(time).toISOString();
 }
 

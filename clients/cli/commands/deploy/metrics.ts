@@ -3,7 +3,7 @@ import { command } from "../../command.ts";
 import { usage } from "../../failure.ts";
 import { bytes } from "../../terminal/format.ts";
 import { printTable } from "../../terminal/table.ts";
-import { sinceOf } from "./logs.ts";
+import { timeOf } from "./logs.ts";
 
 const HOUR_MS = 3_600_000;
 /** How many steps a line shows, unless a step is given. */
@@ -33,7 +33,7 @@ const metrics = command({
   async run({ args: [service], options }, ctx) {
     const { io, signal } = ctx;
     const at = await ctx.at.service(service);
-    const from = await sinceOf(ctx, at, options.since);
+    const from = await timeOf(ctx, at, "--since", options.since);
     const span = from === undefined ? HOUR_MS : Math.max(0, Date.now() - Date.parse(from));
     const step = stepOf(options.step) ?? Math.max(1, Math.ceil(span / STEPS / 60_000)) * 60;
     const berth = await ctx.berth();

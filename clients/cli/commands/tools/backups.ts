@@ -4,14 +4,16 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { isRefusal } from "../../../typescript/src/errors.ts";
-import type { Backup } from "../../../typescript/src/generated/types.ts";
+import type { AddonBackups, Backup } from "../../../typescript/src/generated/types.ts";
 import type { EnvironmentAddress, ServiceAddress } from "../../../typescript/src/path.ts";
 import { command } from "../../command.ts";
 import type { Context } from "../../context.ts";
-import { Failure } from "../../failure.ts";
+import { Failure, usage } from "../../failure.ts";
+import { clean } from "../../terminal/clean.ts";
 import { ago, bytes, duration } from "../../terminal/format.ts";
 import { confirm } from "../../terminal/prompt.ts";
 import { printTable } from "../../terminal/table.ts";
+import { timeOf } from "../deploy/logs.ts";
 import { createSteps } from "../deploy/steps.ts";
 import { untilFilled } from "./until-filled.ts";
 
@@ -31,24 +33,37 @@ const list = command({
     if (name === undefined) return listKept(ctx);
     const { io, signal } = ctx;
     const at = addonIn(await ctx.at.environment(), name!);
-    const data = await (await ctx.berth()).backups.list(at, { limit: 100 }, { signal }).all();
+    const berth = await ctx.berth();
+    const data = await berth.backups.list(at, { limit: 100 }, { signal }).all();
     if (io.json) return io.outJson({ data });
-    if (data.length === 0) return io.note(`  There are none yet: berth backups create ${name}`);
+    const { backups } = await berth.services.get(at, { signal });
+    if (data.length === 0) {
+      io.note(`  There are none yet: berth backups create ${name}`);
+      return noteMoments(ctx, name!, backups);
+    }
     const now = await ctx.now();
     const rows = data.map((backup) => [
       backup.id,
       painted(ctx, backup),
       backup.trigger,
-      ago(backup.startedAt, now),
+      startedOf(backup, now),
       tookOf(backup, now),
       backup.sizeBytes === undefined ? "–" : bytes(backup.sizeBytes),
       backup.version ?? "–",
       proofOf(ctx, backup, now),
     ]);
     printTable(io, ["BACKUP", "STATUS", "TRIGGER", "STARTED", "TOOK", "SIZE", "VERSION", "PROVED"], rows);
-    return undefined;
+    return noteMoments(ctx, name!, backups);
   },
 });
+
+/** Says which moments can be restored, where any can. */
+function noteMoments({ io }: Context, name: string, backups: AddonBackups | undefined): void {
+  const { oldestRestorableAt: oldest, archiveFailure } = backups ?? {};
+  if (oldest !== undefined)
+    io.note(`  Each moment since ${oldest} can be restored too: berth backups restore ${name} --at TIME`);
+  if (archiveFailure !== undefined) io.note(`  ${io.styleErr("red", clean(archiveFailure))}`);
+}
 
 async function listKept(ctx: Context): Promise<void> {
   const { io, signal } = ctx;
@@ -62,7 +77,7 @@ async function listKept(ctx: Context): Promise<void> {
     one.serviceName,
     one.type,
     `${one.projectName}/${one.environmentName}`,
-    ago(one.startedAt, now),
+    startedOf(one, now),
     bytes(one.sizeBytes),
     `${duration(Date.parse(one.keptUntil) - now)} more`,
   ]);
@@ -108,13 +123,24 @@ const create = command({
   summary: "Back up an addon now",
   args: "ADDON",
   arity: [1, 1],
-  examples: [["backups create db", "and wait for its end"]],
-  options: { detach: { kind: "flag", short: "d", about: "Return at once" } },
-  async run({ args: [name], options: { detach } }, ctx) {
+  examples: [
+    ["backups create db", "and wait for its end"],
+    ["backups create db --at 2h", "of the data of two hours ago, where the addon has an archive"],
+  ],
+  options: {
+    at: {
+      kind: "text",
+      value: "TIME",
+      about: "Moment whose data it has: 10m, 2h, 3d ago, or a time as 2026-11-25T09:00Z",
+    },
+    detach: { kind: "flag", short: "d", about: "Return at once" },
+  },
+  async run({ args: [name], options: { at: wanted, detach } }, ctx) {
     const { io, signal } = ctx;
     const at = addonIn(await ctx.at.environment(), name!);
     const { backups } = await ctx.berth();
-    let backup = await backups.create(at, {}, { signal });
+    const moment = await timeOf(ctx, at, "--at", wanted);
+    let backup = await backups.create(at, moment === undefined ? {} : { at: moment }, { signal });
     ctx.sayWhenCanceled(`${backup.id} is made without this terminal.`, `See it: berth backups ${name}`);
     while (backup.status === "running" && !detach) {
       await delay(POLL_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
@@ -231,11 +257,11 @@ const remove = command({
     const { backups, keptBackups } = await ctx.berth();
     const at = args.length > 1 ? addonIn(await ctx.at.environment(), args[0]!) : undefined;
     const account = at ?? (await ctx.at.account());
-    const { startedAt } = at
+    const backup = at
       ? await backups.get(at, id, { signal })
       : await keptBackups.get(account, id, { signal });
     const again = `berth backups delete ${args.join(" ")} --yes`;
-    await confirm(io, `Delete the backup of ${startedAt}?`, yes ?? false, again);
+    await confirm(io, `Delete the backup of ${momentOf(backup)}?`, yes ?? false, again);
     if (at) await backups.delete(at, id, { signal });
     else await keptBackups.delete(account, id, { signal });
     if (io.json) io.outJson({ deleted: id });
@@ -245,29 +271,41 @@ const remove = command({
 
 const restore = command({
   name: "backups restore",
-  summary: "Replace all data of an addon by that of a backup",
-  args: "ADDON BACKUP",
-  arity: [2, 2],
+  summary: "Replace all data of an addon by that of a backup, or of a moment",
+  args: "ADDON [BACKUP]",
+  arity: [1, 2],
   about: [
     "What was written since the backup is lost. If the restore fails, the addon keeps its data.",
     "The backup may be of another addon of the account, such as production's.",
+    "With --at in place of BACKUP, a backup of what the addon had then is made first, where it has an archive.",
   ],
-  examples: [["backups restore db bkp_01k9…", "asks first, and waits for its end"]],
-  options: { yes: { kind: "flag", short: "y", about: "Do not ask" } },
-  async run({ args: [name, id], options: { yes } }, ctx) {
+  examples: [
+    ["backups restore db bkp_01k9…", "asks first, and waits for its end"],
+    ["backups restore db --at 2026-11-25T09:00Z", "to what it had then"],
+  ],
+  options: {
+    at: {
+      kind: "text",
+      value: "TIME",
+      about: "Moment whose data it gets back: 10m, 2h, 3d ago, or a time as 2026-11-25T09:00Z",
+    },
+    yes: { kind: "flag", short: "y", about: "Do not ask" },
+  },
+  async run({ args: [name, id], options: { at: wanted, yes } }, ctx) {
     const { io, signal } = ctx;
+    if ((id === undefined) === (wanted === undefined))
+      throw usage("berth backups restore takes either BACKUP or --at TIME.", `berth backups ${name}`);
     const at = addonIn(await ctx.at.environment(), name!);
     const berth = await ctx.berth();
-    const own = await berth.backups.get(at, id!, { signal }).catch((error) => {
-      if (isRefusal(error, "not_found")) return undefined;
-      throw error;
-    });
-    const again = `berth backups restore ${name} ${id} --yes`;
-    const question = own
-      ? `Replace all data of ${name} by that of ${own.startedAt}? What was written since then is lost.`
-      : `Replace all data of ${name} by ${id}, a backup of another addon? What ${name} has is lost.`;
+    const moment = id === undefined ? await timeOf(ctx, at, "--at", wanted) : await ownMoment(ctx, at, id);
+    const again = `berth backups restore ${name} ${id ?? `--at ${moment}`} --yes`;
+    const question =
+      moment === undefined
+        ? `Replace all data of ${name} by ${id}, a backup of another addon? What ${name} has is lost.`
+        : `Replace all data of ${name} by that of ${moment}? What was written since then is lost.`;
     await confirm(io, question, yes ?? false, again);
-    await berth.backups.restore(at, { backup: id!, confirmImpact: true }, { signal });
+    const from = id === undefined ? { at: moment! } : { backup: id };
+    const { backups } = await berth.backups.restore(at, { ...from, confirmImpact: true }, { signal });
     ctx.sayWhenCanceled(`${name} is restored without this terminal.`, `See it: berth backups ${name}`);
     for (;;) {
       const restored = (await berth.services.get(at, { signal })).backups?.restore;
@@ -276,15 +314,32 @@ const restore = command({
       if (restored?.status !== "running") break;
       await delay(POLL_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
     }
-    if (io.json) io.outJson({ restored: id });
-    else io.note(`  ${name} has the data of ${own?.startedAt ?? id}.`);
+    if (io.json) io.outJson({ restored: id ?? backups?.restore?.backup });
+    else io.note(`  ${name} has the data of ${moment ?? id}.`);
   },
 });
+
+/** Returns when an addon had the data of a backup of its own; undefined for a backup of another addon. */
+async function ownMoment(ctx: Context, at: ServiceAddress, id: string): Promise<string | undefined> {
+  const { backups } = await ctx.berth();
+  const found = await backups.get(at, id, { signal: ctx.signal }).catch((error) => {
+    if (isRefusal(error, "not_found")) return undefined;
+    throw error;
+  });
+  return found && momentOf(found);
+}
 
 const addonIn = (at: EnvironmentAddress, service: string): ServiceAddress => ({ ...at, service });
 
 function painted({ io }: Context, { status }: Backup): string {
   return io.style(status === "succeeded" ? "green" : status === "failed" ? "red" : "yellow", status);
+}
+
+/** Returns when an addon had the data of a backup. */
+const momentOf = ({ at, startedAt }: Pick<Backup, "at" | "startedAt">) => at ?? startedAt;
+
+function startedOf({ at, startedAt }: Pick<Backup, "at" | "startedAt">, now: number): string {
+  return at === undefined ? ago(startedAt, now) : `${ago(startedAt, now)}, as of ${at}`;
 }
 
 /** Returns when a backup was last restored to the side, or that it could not be. */

@@ -1,4 +1,5 @@
 import { command } from "../../command.ts";
+import { timeOf } from "../deploy/logs.ts";
 import { untilFilled } from "./until-filled.ts";
 
 const fork = command({
@@ -10,22 +11,27 @@ const fork = command({
   examples: [
     ["fork db --to staging", "in another environment, with the same name"],
     ["fork db --name db-2 --backup bkp_01k9…", "beside it, from an older backup"],
+    ["fork db --name db-2 --at 2026-11-25T09:00Z", "with the data of then, where the addon has an archive"],
   ],
   options: {
     to: { kind: "text", value: "ENV", about: "Environment of the new one; that of ADDON by default" },
     name: { kind: "text", value: "NAME", about: "Its name; that of ADDON by default" },
     backup: { kind: "text", value: "BACKUP", about: "Backup whose data it gets" },
+    at: {
+      kind: "text",
+      value: "TIME",
+      about: "Moment whose data it gets: 10m, 2h, 3d ago, or a time as 2026-11-25T09:00Z",
+    },
     detach: { kind: "flag", short: "d", about: "Return at once" },
   },
-  async run({ args: [source], options: { to, name = source!, backup, detach } }, ctx) {
+  async run({ args: [source], options: { to, name = source!, backup, at: wanted, detach } }, ctx) {
     const { signal } = ctx;
     const berth = await ctx.berth();
-    const { id, type } = await berth.services.get(
-      { ...(await ctx.at.environment()), service: source! },
-      { signal },
-    );
+    const addon = { ...(await ctx.at.environment()), service: source! };
+    const { id, type } = await berth.services.get(addon, { signal });
+    const at = await timeOf(ctx, addon, "--at", wanted);
     const { name: _, ...target } = await ctx.at.environment(to);
-    const from = { service: id, ...(backup !== undefined && { backup }) };
+    const from = { service: id, ...(backup !== undefined && { backup }), ...(at && { at }) };
     const made = await berth.services.create(target, { name, type, from }, { signal });
     await untilFilled(ctx, { ...target, service: name }, made, { from: source!, detach });
   },

@@ -52,18 +52,19 @@ export function Backups() {
     return <Failure error={addon.error ?? pages.error} retry={() => lookAgain(at)} />;
   const all = pages.data;
   const { name, capabilities, backups } = addon.data;
-  const type = addon.data.type === "redis" ? "redis" : "postgres";
+  const type = typeOf(addon.data);
   const { empty, emptyHint, notHere, columns } = texts.backups;
   const isPossible = capabilities?.backups ?? true;
   return (
     <>
       {isPossible ? (
-        mayEdit && <Actions at={at} />
+        mayEdit && <Actions at={at} addon={addon.data} />
       ) : (
         <Empty title={notHere}>
           <p>{capabilities?.backupsReason}</p>
         </Empty>
       )}
+      {backups?.archiveFailure && <p className="note">{backups.archiveFailure}</p>}
       {backups?.restore && <LastRestore restore={backups.restore} />}
       {isPossible && all.length === 0 && (
         <Empty title={empty}>
@@ -92,7 +93,13 @@ export function Backups() {
   );
 }
 
-function Actions({ at }: { at: ServiceAddress }) {
+const typeOf = ({ type }: Service) => (type === "redis" ? "redis" : "postgres");
+
+function Actions({ at, addon }: { at: ServiceAddress; addon: Service }) {
+  const [open, setOpen] = useState<"restore" | "fork">();
+  const { id, name, capabilities, backups } = addon;
+  const oldest = capabilities?.pointInTime ? backups?.oldestRestorableAt : undefined;
+  const { restoreMoment, forkMoment, forkTitle } = texts.backups;
   const create = useMutation({
     mutationFn: () => berth.backups.create(at),
     onSettled: () => lookAgain(at),
@@ -108,8 +115,39 @@ function Actions({ at }: { at: ServiceAddress }) {
         >
           {texts.backups.create}
         </button>
+        {oldest && (
+          <>
+            <button type="button" onClick={() => setOpen("restore")}>
+              {restoreMoment}
+            </button>
+            <button type="button" onClick={() => setOpen("fork")}>
+              {forkMoment}
+            </button>
+          </>
+        )}
       </p>
       <Alert error={create.error} />
+      {oldest && open === "restore" && (
+        <RestoreDialog
+          at={at}
+          name={name}
+          from={{ oldest }}
+          onRestore={() => lookAgain(at)}
+          onClose={() => setOpen(undefined)}
+        />
+      )}
+      {oldest && open === "fork" && (
+        <ForkDialog
+          title={forkTitle(name)}
+          accountId={at.accountId}
+          from={{ service: id }}
+          oldest={oldest}
+          type={typeOf(addon)}
+          name={`${name}-2`}
+          environmentId={at.environmentId}
+          onClose={() => setOpen(undefined)}
+        />
+      )}
     </>
   );
 }
@@ -143,7 +181,7 @@ function Cells({ at, name, type, backup, mayRestore }: CellsProps) {
   const [isRestoring, setIsRestoring] = useState(false);
   const [isForking, setIsForking] = useState(false);
   const { id, serviceId, status, trigger, startedAt, finishedAt, sizeBytes, version, failure } = backup;
-  const { provedAt, proofFailure } = backup;
+  const { provedAt, proofFailure, at: moment } = backup;
   const remove = useMutation({
     mutationFn: () => berth.backups.delete(at, id),
     onSettled: () => lookAgain(at),
@@ -159,7 +197,8 @@ function Cells({ at, name, type, backup, mayRestore }: CellsProps) {
       </td>
       <td>{triggers[trigger]}</td>
       <td>
-        <Ago time={startedAt} />
+        <Ago time={startedAt} />{" "}
+        {moment && <span className="hint">{texts.backups.asOf(exactly(moment))}</span>}
       </td>
       <td className="number">{finishedAt && lasting(Date.parse(finishedAt) - Date.parse(startedAt))}</td>
       <td className="number">{sizeBytes !== undefined && sized(sizeBytes)}</td>
@@ -190,7 +229,7 @@ function Cells({ at, name, type, backup, mayRestore }: CellsProps) {
           <Confirm
             text={texts.delete}
             about={id}
-            sentence={deleteHint(exactly(startedAt))}
+            sentence={deleteHint(exactly(moment ?? startedAt))}
             action={{ ...remove, mutate: () => remove.mutate() }}
           />
         )}
@@ -209,7 +248,7 @@ function Cells({ at, name, type, backup, mayRestore }: CellsProps) {
           <RestoreDialog
             at={at}
             name={name}
-            backup={backup}
+            from={{ backup }}
             onRestore={() => lookAgain(at)}
             onClose={() => setIsRestoring(false)}
           />

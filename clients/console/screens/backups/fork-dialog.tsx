@@ -7,6 +7,8 @@ import { Alert, Field, Form, NameInput } from "../../design/form.tsx";
 import { Loading } from "../../design/state.tsx";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
+import { fromLocal, toLocal } from "./moment.ts";
+import { MomentInput } from "./moment-input.tsx";
 
 /** Environments of so many projects can be chosen, the newest: each takes a request. */
 const MOST_PROJECTS = 30;
@@ -16,6 +18,8 @@ type ForkDialogProps = {
   accountId: string;
   /** Whose data the new addon begins with. */
   from: NonNullable<CreateServiceRequest["from"]>;
+  /** The oldest moment, where the user names one of it. */
+  oldest?: string;
   type: "postgres" | "redis";
   /** Its proposed name. */
   name: string;
@@ -25,7 +29,8 @@ type ForkDialogProps = {
 };
 
 /** Makes an addon with the data of another one or of a backup, in an environment of the account, and goes there. */
-export function ForkDialog({ title, accountId, from, type, name, environmentId, onClose }: ForkDialogProps) {
+export function ForkDialog(props: ForkDialogProps) {
+  const { title, accountId, from, oldest, type, name, environmentId, onClose } = props;
   const navigate = useNavigate();
   const projects = useQuery({
     queryKey: ["fork-projects", accountId],
@@ -38,6 +43,7 @@ export function ForkDialog({ title, accountId, from, type, name, environmentId, 
       queryFn: () => berth.environments.list({ accountId, projectId }, { limit: 100 }).all(100),
     })),
   });
+  const [local, setLocal] = useState(() => toLocal(Date.now()));
   const [chosen, setChosen] = useState(environmentId);
   const all = environments.flatMap(({ data }) => data ?? []);
   const target = all.find(({ id }) => id === chosen) ?? all[0];
@@ -46,7 +52,7 @@ export function ForkDialog({ title, accountId, from, type, name, environmentId, 
       if (!target) throw new Error(texts.backups.nowhere);
       const at = { accountId, projectId: target.projectId, environmentId: target.id };
       return berth.services
-        .create(at, { name: wanted, type, from })
+        .create(at, { name: wanted, type, from: { ...from, ...(oldest && { at: fromLocal(local) }) } })
         .then(({ name: service }) => ({ ...at, service }));
     },
     onSuccess: (params) => {
@@ -70,7 +76,8 @@ export function ForkDialog({ title, accountId, from, type, name, environmentId, 
           isBusy={create.isPending}
           submit={texts.create}
         >
-          <p>{texts.backups.forkHint}</p>
+          <p>{oldest ? texts.backups.forkMomentHint : texts.backups.forkHint}</p>
+          {oldest && <MomentInput oldest={oldest} local={local} onChange={setLocal} />}
           <NameInput proposed={name} />
           <Field label={texts.backups.environment}>
             {(id) => (

@@ -57,6 +57,7 @@ export function KeptBackups() {
 
 function Cells({ backup }: { backup: KeptBackup }) {
   const { id, serviceName, environmentName, projectName, type, startedAt, sizeBytes, keptUntil } = backup;
+  const time = backup.at ?? startedAt;
   const at = useAccountAddress();
   const mayEdit = useMayEdit();
   const isOwner = useAccount()?.myRole === "owner";
@@ -74,7 +75,7 @@ function Cells({ backup }: { backup: KeptBackup }) {
         {projectName} / {environmentName}
       </td>
       <td>
-        <Ago time={startedAt} />
+        <Ago time={time} />
       </td>
       <td className="number">{sized(sizeBytes)}</td>
       <td>{exactly(keptUntil)}</td>
@@ -89,7 +90,7 @@ function Cells({ backup }: { backup: KeptBackup }) {
           <Confirm
             text={texts.delete}
             about={id}
-            sentence={texts.backups.deleteHint(exactly(startedAt))}
+            sentence={texts.backups.deleteHint(exactly(time))}
             action={{ ...remove, mutate: () => remove.mutate() }}
           />
         )}
