@@ -1,11 +1,15 @@
 import type pg from "pg";
 
-// Fails a connect after 5 s. TCP keep-alive finds a dead server within 30 s.
-const CONNECTION_TIMEOUTS = {
-  connectionTimeoutMillis: 5_000,
+/** Fails a connect after so long, unless the URL says otherwise, as `connect_timeout` in seconds. */
+const CONNECT_SECONDS = 5;
+
+/** TCP keep-alive finds a dead server within 30 s. */
+const connectionTimeouts = (url: string) => ({
+  connectionTimeoutMillis:
+    1_000 * Number(new URL(url).searchParams.get("connect_timeout") ?? CONNECT_SECONDS),
   keepAlive: true,
   keepAliveInitialDelayMillis: 10_000,
-};
+});
 
 // The same for the server, so that it ends the session of a process that vanished and releases its locks.
 const SERVER_TIMEOUTS = {
@@ -48,13 +52,13 @@ export function poolOptions(url: string, timeouts: Timeouts): pg.ClientConfig {
     statement_timeout: timeouts.statementTimeoutMs,
     idle_in_transaction_session_timeout: timeouts.idleTransactionTimeoutMs,
   };
-  return { connectionString: withSettings(url, settings), ...CONNECTION_TIMEOUTS };
+  return { connectionString: withSettings(url, settings), ...connectionTimeouts(url) };
 }
 
 /** Returns how a kept session connects: without timeouts of statements, because it waits for others by design. */
 export function sessionOptions(url: string, name: string): pg.ClientConfig {
   const connectionString = withSettings(url, { ...SERVER_TIMEOUTS, idle_session_timeout: SILENT_MS });
-  return { connectionString, application_name: name, ...CONNECTION_TIMEOUTS };
+  return { connectionString, application_name: name, ...connectionTimeouts(url) };
 }
 
 /** Returns the URL with settings of the session. Settings that the URL already has win. */

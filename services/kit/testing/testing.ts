@@ -30,8 +30,8 @@ async function createDatabase(how = "") {
   const inside = new URL(admin);
   inside.pathname = `/${name}`;
   return {
-    /** Connection URL of one service: its own schema is the search path. */
-    url: (service: string) => `${inside.href}?options=-c%20search_path%3D${service}`,
+    /** Connection URL of one service: its own schema is the search path. A busy machine may take long to connect. */
+    url: (service: string) => `${inside.href}?connect_timeout=20&options=-c%20search_path%3D${service}`,
     name,
     drop: () => asAdmin(admin.href, [`drop database ${name} with (force)`]),
   };
