@@ -14,7 +14,13 @@ const serverNames = [
   "kubernetes.default.svc.cluster.local",
 ];
 
-type Certificate = { subject: string; use: "serverAuth" | "clientAuth"; names?: string[] };
+type Certificate = {
+  subject: string;
+  use: "serverAuth" | "clientAuth";
+  names?: string[];
+  /** Signed by itself, in place of the cluster's authority. */
+  own?: boolean;
+};
 
 const wanted: Record<string, Certificate> = {
   apiserver: {
@@ -28,9 +34,15 @@ const wanted: Record<string, Certificate> = {
     use: "serverAuth",
     names: [`DNS:${nodeName}`, `IP:${network.node}`],
   },
-  // CloudNativePG and its plugin for backups each trust the one certificate of the other.
-  "barman-cloud-server": { subject: "/CN=barman-cloud", use: "serverAuth", names: ["DNS:barman-cloud"] },
-  "barman-cloud-client": { subject: "/CN=barman-cloud-client", use: "clientAuth" },
+  // CloudNativePG and its plugin for backups each trust the one certificate of the other. Go sends none to a server that names
+  // no authority of it: that of each is itself.
+  "barman-cloud-server": {
+    subject: "/CN=barman-cloud",
+    use: "serverAuth",
+    names: ["DNS:barman-cloud"],
+    own: true,
+  },
+  "barman-cloud-client": { subject: "/CN=barman-cloud-client", use: "clientAuth", own: true },
 };
 
 /** The subject of each user that gets a kubeconfig. */
@@ -63,14 +75,14 @@ export async function makeCertificates(): Promise<void> {
   }
 }
 
-function issue(name: string, { subject, use, names }: Certificate): Promise<void> {
+function issue(name: string, { subject, use, names, own = false }: Certificate): Promise<void> {
   const extensions = [
     "basicConstraints=critical,CA:FALSE",
     "keyUsage=critical,digitalSignature",
     `extendedKeyUsage=${use}`,
     ...(names ? [`subjectAltName=${names.join(",")}`] : []),
   ];
-  return openssl(name, subject, extensions, true);
+  return openssl(name, subject, extensions, !own);
 }
 
 async function openssl(name: string, subject: string, extensions: string[], signed: boolean): Promise<void> {
