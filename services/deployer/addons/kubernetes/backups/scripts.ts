@@ -10,10 +10,14 @@ export const REPORT = `grep -m 3 -iE '(error|fatal): ' /tmp/errors | cut -c1-400
 
 export const makePipe = `mkfifo -m 0666 ${COPY.pipe}`;
 
-/** Dumps the database that the PG variables name to the pipe. It is opened first, so that its end is always seen. */
+/**
+ * Dumps the database that the PG variables name to the pipe. It is opened first, so that its end is always seen. The network of
+ * a cluster may not know yet where a new server is.
+ */
 export const dump = `set -u
 ${POSTGRES_PATH}
 exec 3> ${COPY.pipe}
+for _ in $(seq 30); do pg_isready -q && break; sleep 1; done
 { psql -XAtq -c 'show server_version' > ${COPY.version} \
   && pg_dump --no-password --format=custom --lock-wait-timeout=60000 >&3; } 2> /tmp/errors
 code=$?
@@ -31,8 +35,8 @@ export const archiveNow = `set -u
 ${POSTGRES_PATH}
 file=$(psql -XAtq -c "select pg_walfile_name(pg_logical_emit_message(true, 'berth', ''))" 2> /tmp/errors) || { ${REPORT}; exit 1; }
 for _ in $(seq 150); do
-  last=$(psql -XAtq -c "select left(last_archived_wal, 24) from pg_stat_archiver where last_archived_wal ~ '^[0-9A-F]{24}'" 2> /tmp/errors)
-  [ -n "$last" ] && ! [ "$last" '<' "$file" ] && exit 0
+  archived=$(psql -XAtq -c "select left(last_archived_wal, 24) >= '$file' from pg_stat_archiver where last_archived_wal ~ '^[0-9A-F]{24}'" 2> /tmp/errors)
+  [ "$archived" = t ] && exit 0
   sleep 2
 done
 echo 'error: what was written is not archived' > /tmp/errors
