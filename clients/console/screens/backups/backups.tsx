@@ -96,7 +96,8 @@ export function Backups() {
 const typeOf = ({ type }: Service) => (type === "redis" ? "redis" : "postgres");
 
 function Actions({ at, addon }: { at: ServiceAddress; addon: Service }) {
-  const [open, setOpen] = useState<"restore" | "fork">();
+  // With the oldest moment of when it was opened: a service is shown without it while the cluster does not answer.
+  const [open, setOpen] = useState<{ dialog: "restore" | "fork"; oldest: string }>();
   const { id, name, capabilities, backups } = addon;
   const oldest = capabilities?.pointInTime ? backups?.oldestRestorableAt : undefined;
   const { restoreMoment, forkMoment, forkTitle } = texts.backups;
@@ -117,31 +118,31 @@ function Actions({ at, addon }: { at: ServiceAddress; addon: Service }) {
         </button>
         {oldest && (
           <>
-            <button type="button" onClick={() => setOpen("restore")}>
+            <button type="button" onClick={() => setOpen({ dialog: "restore", oldest })}>
               {restoreMoment}
             </button>
-            <button type="button" onClick={() => setOpen("fork")}>
+            <button type="button" onClick={() => setOpen({ dialog: "fork", oldest })}>
               {forkMoment}
             </button>
           </>
         )}
       </p>
       <Alert error={create.error} />
-      {oldest && open === "restore" && (
+      {open?.dialog === "restore" && (
         <RestoreDialog
           at={at}
           name={name}
-          from={{ oldest }}
+          from={{ oldest: open.oldest }}
           onRestore={() => lookAgain(at)}
           onClose={() => setOpen(undefined)}
         />
       )}
-      {oldest && open === "fork" && (
+      {open?.dialog === "fork" && (
         <ForkDialog
           title={forkTitle(name)}
           accountId={at.accountId}
           from={{ service: id }}
-          oldest={oldest}
+          oldest={open.oldest}
           type={typeOf(addon)}
           name={`${name}-2`}
           environmentId={at.environmentId}
