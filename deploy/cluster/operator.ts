@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { run, timed } from "./commands.ts";
 import { certificates } from "./node/certificates.ts";
 import { programLinks } from "./node/node-files.ts";
-import type { RunSettings } from "./run/run-settings.ts";
 import { kubeconfig, registry } from "./settings.ts";
 
 const NAMESPACE = "cnpg-system";
@@ -15,11 +14,15 @@ const kube = (args: string[], input?: string) =>
 const apply = (manifest: string) =>
   kube(["apply", "--server-side", "--force-conflicts", "-f", "-"], manifest);
 
+type Images = Partial<
+  Record<"cloudnative-pg" | "plugin-barman-cloud" | "plugin-barman-cloud-sidecar", string>
+>;
+
 /**
  * Installs CloudNativePG and its plugin for backups to object stores, with these images of the registry, from the manifests
  * in their Go modules.
  */
-export async function installCloudNativePg(images: RunSettings["images"]): Promise<void> {
+export async function installCloudNativePg(images: Images): Promise<void> {
   const operator = await sourceOf("cloudnative-pg");
   const plugin = await sourceOf("plugin-barman-cloud");
   await timed(`Installed CloudNativePG ${operator.version} with Barman Cloud ${plugin.version}`, async () => {
@@ -40,7 +43,7 @@ async function sourceOf(program: string): Promise<Source> {
   return { dir, version: version.slice(1) };
 }
 
-async function installOperator({ dir, version }: Source, images: RunSettings["images"]): Promise<void> {
+async function installOperator({ dir, version }: Source, images: Images): Promise<void> {
   const released = await readFile(join(dir, "releases", `cnpg-${version}.yaml`), "utf8");
   const name = "cloudnative-pg";
   await apply(
@@ -50,7 +53,7 @@ async function installOperator({ dir, version }: Source, images: RunSettings["im
   await kube(["set", "resources", "-n", NAMESPACE, OPERATOR, "--limits=cpu=1"]);
 }
 
-async function installPlugin({ dir }: Source, images: RunSettings["images"]): Promise<void> {
+async function installPlugin({ dir }: Source, images: Images): Promise<void> {
   for (const name of ["barman-cloud-server", "barman-cloud-client"]) await applyCertificate(name);
   const released = await readFile(join(dir, "manifest.yaml"), "utf8");
   const image = `${registry.pull}/${images["plugin-barman-cloud"]}`;
