@@ -25,6 +25,7 @@ function run(script: string, help: string) {
     chmodSync(join(folder, name), 0o755);
   };
   program("pg_restore", `[ "$1" = --help ] && { echo '${help}'; exit 0; }; echo 'select 1;'`);
+  program("pg_isready", "exit 0");
   program("psql", `cat > ${folder}/script; grep -q restored ${folder}/script && echo restored`);
   const { status } = spawnSync("/bin/sh", ["-c", own], { env: { PATH: `${folder}:${process.env.PATH}` } });
   const report = join(folder, "report");

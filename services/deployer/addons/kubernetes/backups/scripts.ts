@@ -10,14 +10,14 @@ export const REPORT = `grep -m 3 -iE '(error|fatal): ' /tmp/errors | cut -c1-400
 
 export const makePipe = `mkfifo -m 0666 ${COPY.pipe}`;
 
-/**
- * Dumps the database that the PG variables name to the pipe. It is opened first, so that its end is always seen. The network of
- * a cluster may not know yet where a new server is.
- */
+/** The network of a cluster may not know yet where a new pod is, or that it may reach the server. */
+const untilReached = "for _ in $(seq 30); do pg_isready -q && break; sleep 1; done";
+
+/** Dumps the database that the PG variables name to the pipe. It is opened first, so that its end is always seen. */
 export const dump = `set -u
 ${POSTGRES_PATH}
 exec 3> ${COPY.pipe}
-for _ in $(seq 30); do pg_isready -q && break; sleep 1; done
+${untilReached}
 { psql -XAtq -c 'show server_version' > ${COPY.version} \
   && pg_dump --no-password --format=custom --lock-wait-timeout=60000 >&3; } 2> /tmp/errors
 code=$?
@@ -33,6 +33,7 @@ exit $code
  */
 export const archiveNow = `set -u
 ${POSTGRES_PATH}
+${untilReached}
 file=$(psql -XAtq -c "select pg_walfile_name(pg_logical_emit_message(true, 'berth', ''))" 2> /tmp/errors) || { ${REPORT}; exit 1; }
 for _ in $(seq 150); do
   archived=$(psql -XAtq -c "select left(last_archived_wal, 24) >= '$file' from pg_stat_archiver where last_archived_wal ~ '^[0-9A-F]{24}'" 2> /tmp/errors)
@@ -61,6 +62,7 @@ const requireRestricted = `pg_restore --help | grep -q -e --restrict-key || {
  */
 export const restore = ({ foreign = false, uploaded = false }) => `set -u
 ${POSTGRES_PATH}
+${untilReached}
 ${uploaded ? requireRestricted : ""}{
   cat <<'SQL'
 select pg_terminate_backend(pid) from pg_stat_activity

@@ -110,7 +110,7 @@ export function scheduledBackupOf(
   };
 }
 
-/** Returns the server that has an addon's data of a moment; pure. It archives nothing. */
+/** Returns the server that has an addon's data of a moment; pure.*/
 export function momentClusterOf(
   addon: Addon,
   at: Date,
@@ -134,6 +134,15 @@ export function momentClusterOf(
           recoveryTarget: { targetTime: at.toISOString() },
         },
       },
+      // Without, its pod would be made once more, when it has recovered, to be rid of the plugin's container. What it writes
+      // itself goes elsewhere.
+      plugins: [
+        {
+          name: PLUGIN,
+          isWALArchiver: false,
+          parameters: { ...archiveOf(addon.serviceId), serverName: momentName(addon.serviceId) },
+        },
+      ],
       externalClusters: [{ name: ORIGIN, plugin: { name: PLUGIN, parameters: archiveOf(addon.serviceId) } }],
     },
   };

@@ -3,6 +3,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 import type { Kube } from "../../../kube/client.ts";
 import * as kinds from "../../../kube/kinds.ts";
 import { nameOf, namespaceOf, selector } from "../../../kube/names.ts";
+import { readPodLog } from "../../../kube/pods/pod-log.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import { toStorableText } from "../../../terms/storable-text.ts";
 import type { Addon, PlacedAddon, PointInTime } from "../../port.ts";
@@ -34,8 +35,11 @@ const NOT_YET =
   "This addon was made before the installation kept an archive. It has one from its next change of size, replicas or password on.";
 const POLL_MS = 2_000;
 const REMOVE_MS = 180_000;
-/** Characters of the operator's own words in a message. */
+/** Characters of the operator's own words in a message, and in the log. */
 const MAX_QUOTE = 300;
+const MAX_LOG = 2_000;
+/** The operator's container that recovers. */
+const RECOVERY = "full-recovery";
 /** A server that recovers is made anew after each failure: as many show that it will not. */
 const MOST_FAILURES = 3;
 
@@ -60,6 +64,8 @@ export function createArchives(options: ArchivesOptions) {
       if (Date.now() > until) throw new Error("the server of a moment has not ended yet");
     }
     await kube.remove(kinds.NetworkPolicy, name, namespace);
+    // The plugin recovers no server where one of this name has written.
+    await options.emptyArchive?.(`${archivePrefix(serviceId)}${name}/`);
   }
 
   async function ensureMoment(addon: Addon, at: Date): Promise<void> {
@@ -88,8 +94,17 @@ export function createArchives(options: ArchivesOptions) {
       if (isServing(cluster, pods)) return;
       const failed = pods.filter(({ status }) => status?.phase === "Failed");
       if (failed.length >= MOST_FAILURES)
-        throw new Error(`the server of a moment does not recover: ${lastWords(failed.at(-1)!)}`);
+        throw new Error(`the server of a moment does not recover: ${await lastError(failed.at(-1)!)}`);
     }
+  }
+
+  /** Returns what the program that recovers says of its failure, for whoever runs the installation. */
+  async function lastError({ metadata }: V1Pod): Promise<string> {
+    const pod = { namespace: metadata?.namespace ?? "", name: metadata?.name ?? "" };
+    let last = "no reason was given";
+    for await (const line of readPodLog(kube, pod, { container: RECOVERY }))
+      if (line.includes('"level":"error"')) last = line;
+    return last.slice(0, MAX_LOG);
   }
 
   return {
@@ -147,15 +162,6 @@ export function createArchives(options: ArchivesOptions) {
       await options.emptyArchive?.(archivePrefix(serviceId));
     },
   };
-}
-
-/** Returns what the programs that recovered wrote last, for whoever runs the installation. */
-function lastWords(pod: V1Pod): string {
-  const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
-  const ended = [...initContainerStatuses, ...containerStatuses].find(
-    ({ state }) => (state?.terminated?.exitCode ?? 0) !== 0,
-  );
-  return ended?.state?.terminated?.message?.slice(-MAX_QUOTE) ?? "no reason was given";
 }
 
 function isServing(cluster: kinds.PostgresClusterObject, pods: V1Pod[]): boolean {

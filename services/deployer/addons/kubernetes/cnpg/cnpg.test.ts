@@ -56,7 +56,7 @@ describe("a PostgreSQL addon on CloudNativePG", () => {
     expect(spec?.egress?.map(({ to }) => to)).toEqual([[instances], undefined]);
   });
 
-  test("has an archive of its own, and the server of a moment archives nothing", () => {
+  test("has an archive of its own, and the server of a moment leaves it alone", () => {
     const login = { accessKey: "an-access-key", secretKey: "a-secret-key" };
     const place = { endpoint: "https://s3.example.com", bucket: "archives", region: "eu", days: 7 };
     const archive = { ...place, ...login, to: [{ ports: [{ port: 443 }] }] };
@@ -81,7 +81,7 @@ describe("a PostgreSQL addon on CloudNativePG", () => {
       bootstrap: { recovery: { recoveryTarget: { targetTime: "2026-11-28T10:00:00.000Z" } } },
       externalClusters: [{ plugin: { parameters } }],
     });
-    expect(moment.spec).not.toHaveProperty("plugins");
+    expect(moment.spec?.plugins).toMatchObject([{ isWALArchiver: false }]);
     const { schedule } = scheduledBackupOf(addon, moment as PostgresClusterObject, own).spec as {
       schedule: string;
     };
