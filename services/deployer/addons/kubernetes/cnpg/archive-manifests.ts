@@ -110,7 +110,7 @@ export function scheduledBackupOf(
   };
 }
 
-/** Returns the server that has an addon's data of a moment; pure.*/
+/** Returns the server that has an addon's data of a moment; pure. */
 export function momentClusterOf(
   addon: Addon,
   at: Date,
