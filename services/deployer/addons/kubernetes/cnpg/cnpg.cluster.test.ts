@@ -293,7 +293,7 @@ test.concurrent("a moment between two writes is restored, and its archive goes w
   await own.remove(addon);
   await eventually("nothing is left", async () => (await cluster.leftOf(addon)).length === 0);
   expect(await archived(addon)).toBe(0);
-});
+}, 900_000);
 
 test.concurrent("a backup is made, proved and restored as of any other PostgreSQL addon", async () => {
   const { run, store } = await cluster.startStore();
