@@ -49,7 +49,8 @@ withDumps("a backup of a moment is made, shown with it, and is none of what the 
   const fork = await db.fork({ service: db.id });
   expect(await fork.untilRestored()).toMatchObject({ status: "succeeded" });
   const [newest] = (await db.backups.listBackups(db.path)).data;
-  expect(newest).toMatchObject({ status: "succeeded", at: undefined });
+  expect(newest).toMatchObject({ status: "succeeded", trigger: "manual" });
+  expect(newest?.at).toBeUndefined();
   archive.failure = "The archive takes nothing new at present.";
   expect((await db.catalog.getService(db.path)).backups).toMatchObject({ archiveFailure: archive.failure });
   archive.failure = undefined;
