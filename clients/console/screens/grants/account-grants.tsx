@@ -4,6 +4,7 @@ import { Confirm } from "../../design/confirm.tsx";
 import { More } from "../../design/more.tsx";
 import { Rows } from "../../design/rows.tsx";
 import { Ago, Empty, Failure, Loading } from "../../design/state.tsx";
+import { Table } from "../../design/table.tsx";
 import { AccountTabs } from "../../design/tabs.tsx";
 import { usePages } from "../../live/pages.ts";
 import { queries } from "../../live/queries.ts";
@@ -31,27 +32,15 @@ export function AccountGrants() {
       {grants.length === 0 ? (
         <Empty title={empty} />
       ) : (
-        <div className="table">
-          <table>
-            <caption className="unseen">{title}</caption>
-            <thead>
-              <tr>
-                {[name, member, access, since, used, texts.service.actions].map((column) => (
-                  <th key={column} scope="col">
-                    {column}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <Rows
-              items={grants}
-              keyOf={({ id }) => id}
-              rowHeight={48}
-              columns={6}
-              row={(grant) => <Cells grant={grant} />}
-            />
-          </table>
-        </div>
+        <Table caption={title} columns={[name, member, access, since, used, texts.service.actions]}>
+          <Rows
+            items={grants}
+            keyOf={({ id }) => id}
+            rowHeight={48}
+            columns={6}
+            row={(grant) => <Cells grant={grant} />}
+          />
+        </Table>
       )}
       <More pages={pages} />
     </>

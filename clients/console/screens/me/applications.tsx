@@ -2,6 +2,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import type { McpGrant } from "../../../typescript/src/index.ts";
 import { Confirm } from "../../design/confirm.tsx";
 import { Ago, Empty, Failure, Loading } from "../../design/state.tsx";
+import { Table } from "../../design/table.tsx";
 import { MeTabs } from "../../design/tabs.tsx";
 import { queries } from "../../live/queries.ts";
 import { berth } from "../../session/api.ts";
@@ -25,25 +26,13 @@ export function Applications() {
       {clients.length === 0 ? (
         <Empty title={empty} />
       ) : (
-        <div className="table">
-          <table>
-            <caption className="unseen">{title}</caption>
-            <thead>
-              <tr>
-                {[name, access, texts.service.actions].map((column) => (
-                  <th key={column} scope="col">
-                    {column}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {clients.map((clientId) => (
-                <Row key={clientId} granted={grants.data.filter((grant) => grant.clientId === clientId)} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table caption={title} columns={[name, access, texts.service.actions]}>
+          <tbody>
+            {clients.map((clientId) => (
+              <Row key={clientId} granted={grants.data.filter((grant) => grant.clientId === clientId)} />
+            ))}
+          </tbody>
+        </Table>
       )}
     </>
   );

@@ -4,6 +4,7 @@ import { Confirm } from "../../design/confirm.tsx";
 import { More } from "../../design/more.tsx";
 import { Rows } from "../../design/rows.tsx";
 import { Ago, Failure, Loading } from "../../design/state.tsx";
+import { Table } from "../../design/table.tsx";
 import { MeTabs } from "../../design/tabs.tsx";
 import { usePages } from "../../live/pages.ts";
 import { queries } from "../../live/queries.ts";
@@ -28,27 +29,15 @@ export function Sessions() {
       <MeTabs />
       <h1>{title}</h1>
       <p className="hint">{hint}</p>
-      <div className="table">
-        <table>
-          <caption className="unseen">{title}</caption>
-          <thead>
-            <tr>
-              {[from, since, used, texts.service.actions].map((column) => (
-                <th key={column} scope="col">
-                  {column}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <Rows
-            items={sessions}
-            keyOf={({ id }) => id}
-            rowHeight={44}
-            columns={4}
-            row={(session) => <Cells session={session} />}
-          />
-        </table>
-      </div>
+      <Table caption={title} columns={[from, since, used, texts.service.actions]}>
+        <Rows
+          items={sessions}
+          keyOf={({ id }) => id}
+          rowHeight={44}
+          columns={4}
+          row={(session) => <Cells session={session} />}
+        />
+      </Table>
       <More pages={pages} />
     </>
   );

@@ -7,6 +7,7 @@ import { Alert, Field, Form, Input } from "../../design/form.tsx";
 import { More } from "../../design/more.tsx";
 import { Rows } from "../../design/rows.tsx";
 import { Ago, Failure, Loading } from "../../design/state.tsx";
+import { Table } from "../../design/table.tsx";
 import { AccountTabs } from "../../design/tabs.tsx";
 import { usePages } from "../../live/pages.ts";
 import { queries } from "../../live/queries.ts";
@@ -42,27 +43,15 @@ export function Members() {
           </button>
         )}
       </div>
-      <div className="table">
-        <table>
-          <caption className="unseen">{title}</caption>
-          <thead>
-            <tr>
-              {[name, role, since, texts.service.actions].map((column) => (
-                <th key={column} scope="col">
-                  {column}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <Rows
-            items={members}
-            keyOf={({ userId }) => userId}
-            rowHeight={56}
-            columns={4}
-            row={(member) => <Cells member={member} isOwner={isOwner} />}
-          />
-        </table>
-      </div>
+      <Table caption={title} columns={[name, role, since, texts.service.actions]}>
+        <Rows
+          items={members}
+          keyOf={({ userId }) => userId}
+          rowHeight={56}
+          columns={4}
+          row={(member) => <Cells member={member} isOwner={isOwner} />}
+        />
+      </Table>
       <More pages={pages} />
       {isOwner && <Invitations />}
       {isInviting && <Invite onClose={() => setIsInviting(false)} />}

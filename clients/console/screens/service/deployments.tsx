@@ -7,6 +7,7 @@ import { Alert } from "../../design/form.tsx";
 import { lasting, short } from "../../design/format.ts";
 import { Rows } from "../../design/rows.tsx";
 import { Ago, Empty, Failure, Loading, Status } from "../../design/state.tsx";
+import { Table } from "../../design/table.tsx";
 import { useServiceState } from "../../live/environment.tsx";
 import { useNames } from "../../live/names.ts";
 import { queries } from "../../live/queries.ts";
@@ -56,27 +57,18 @@ function DeploymentList({ at, state }: { at: ServiceAddress; state: ServiceState
         </Empty>
       )}
       {deployments.length > 0 && (
-        <div className="table">
-          <table>
-            <caption className="unseen">{texts.service.tabs.deployments}</caption>
-            <thead>
-              <tr>
-                {[version, title, source, by, began, took, actions].map((name) => (
-                  <th key={name} scope="col">
-                    {name}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <Rows
-              items={deployments}
-              keyOf={({ id }) => id}
-              rowHeight={52}
-              columns={7}
-              row={(one) => <Cells at={at} deployment={one} state={state} onRollback={setRollback} />}
-            />
-          </table>
-        </div>
+        <Table
+          caption={texts.service.tabs.deployments}
+          columns={[version, title, source, by, began, took, actions]}
+        >
+          <Rows
+            items={deployments}
+            keyOf={({ id }) => id}
+            rowHeight={52}
+            columns={7}
+            row={(one) => <Cells at={at} deployment={one} state={state} onRollback={setRollback} />}
+          />
+        </Table>
       )}
       {next !== undefined && (
         <button

@@ -8,6 +8,7 @@ import { lasting } from "../../design/format.ts";
 import { More } from "../../design/more.tsx";
 import { Rows } from "../../design/rows.tsx";
 import { Ago, Empty, Failure, Loading, Status } from "../../design/state.tsx";
+import { Table } from "../../design/table.tsx";
 import { useServiceState } from "../../live/environment.tsx";
 import { usePages } from "../../live/pages.ts";
 import { queries } from "../../live/queries.ts";
@@ -53,27 +54,18 @@ export function Runs() {
         </Empty>
       )}
       {all.length > 0 && (
-        <div className="table">
-          <table>
-            <caption className="unseen">{texts.service.tabs.runs}</caption>
-            <thead>
-              <tr>
-                {[texts.runs.command, title, texts.runs.result, began, took].map((name) => (
-                  <th key={name} scope="col">
-                    {name}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <Rows
-              items={all}
-              keyOf={({ id }) => id}
-              rowHeight={52}
-              columns={5}
-              row={(run) => <Cells at={at} run={run} />}
-            />
-          </table>
-        </div>
+        <Table
+          caption={texts.service.tabs.runs}
+          columns={[texts.runs.command, title, texts.runs.result, began, took]}
+        >
+          <Rows
+            items={all}
+            keyOf={({ id }) => id}
+            rowHeight={52}
+            columns={5}
+            row={(run) => <Cells at={at} run={run} />}
+          />
+        </Table>
       )}
       <More pages={runs} text={texts.runs.older} />
       {isCreating && <NewRun at={at} isCron={state?.type === "cron"} onClose={() => setIsCreating(false)} />}
