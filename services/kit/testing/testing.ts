@@ -69,11 +69,11 @@ export function clientAs<S extends DescService>(
   return createClient(service, transport);
 }
 
-/** Waits until `probe` gives something other than undefined or false; throws `what` after 20 s. */
+/** Waits until `probe` gives something other than undefined or false; throws `what` after two minutes, as a busy machine needs. */
 export async function eventually<T>(
   what: string,
   probe: () => Promise<T | undefined | null | false>,
-  patience = inject("patienceMs") ?? 60_000,
+  patience = inject("patienceMs") ?? 120_000,
 ): Promise<T> {
   const until = Date.now() + patience;
   while (Date.now() < until) {
