@@ -135,16 +135,7 @@ export function createCnpgAddons(
     return statuses.map((one) => (one.serviceId === next ? { ...one, outdated: true } : one));
   }
 
-  const archives = createArchives({
-    ...options,
-    settingsOf: async ({ serviceId, environmentId }) => {
-      const before = await kube.get(kinds.PostgresCluster, nameOf(serviceId), spaceOf(environmentId));
-      const { imageName, storage } = before?.spec ?? {};
-      return imageName !== undefined && storage
-        ? { image: imageName, storage: storage.size, storageClass: storage.storageClass }
-        : undefined;
-    },
-  });
+  const archives = createArchives(options);
   const backups = createKubernetesBackups({
     ...options,
     async serverOf({ serviceId, environmentId }) {

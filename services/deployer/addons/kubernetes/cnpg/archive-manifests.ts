@@ -9,7 +9,6 @@ import {
   archiveOf,
   type CnpgManifestOptions,
   clusterOf,
-  type FixedSettings,
   metadataOf,
   ownLabels,
   PLUGIN,
@@ -90,20 +89,17 @@ export function scheduledBackupOf(
   cluster: PostgresClusterObject,
   options: CnpgManifestOptions,
 ): Sent<KubernetesObject & { spec: object }> {
-  const { name = "", uid = "" } = cluster.metadata ?? {};
   const minute = [...addon.serviceId].reduce((sum, one) => (sum * 31 + one.charCodeAt(0)) % (HOURS * 60), 0);
   return {
     metadata: {
       ...metadataOf(addon, options),
-      ownerReferences: [
-        { apiVersion: "postgresql.cnpg.io/v1", kind: "Cluster", name, uid, blockOwnerDeletion: false },
-      ],
+      ownerReferences: ownedBy(cluster),
     },
     spec: {
       schedule: `0 ${minute % 60} ${Math.floor(minute / 60)} * * *`,
       immediate: true,
       backupOwnerReference: "cluster",
-      cluster: { name },
+      cluster: { name: nameOf(addon.serviceId) },
       method: "plugin",
       pluginConfiguration: { name: PLUGIN },
     },
@@ -114,14 +110,16 @@ export function scheduledBackupOf(
 export function momentClusterOf(
   addon: Addon,
   at: Date,
-  fixed: FixedSettings,
+  server: PostgresClusterObject,
   options: CnpgManifestOptions,
 ): Sent<PostgresClusterObject> {
   const { archive: _, ...rest } = options;
+  const { imageName, storage } = server.spec!;
+  const fixed = { image: imageName, storage: storage.size, storageClass: storage.storageClass };
   const { spec } = clusterOf({ ...addon, replicas: 1 }, fixed, undefined, rest);
   const name = addonName(addon.serviceId);
   return {
-    metadata: { ...momentMetadata(addon, options), annotations: { [MOMENT]: at.toISOString() } },
+    metadata: { ...momentMetadata(addon, server, options), annotations: { [MOMENT]: at.toISOString() } },
     spec: {
       ...spec!,
       inheritedMetadata: { labels: ownLabels(momentLabels(addon)) },
@@ -149,8 +147,15 @@ export function momentClusterOf(
 }
 
 /** Returns the policy of that server; pure. */
-export function momentPolicyOf(addon: Addon, options: CnpgManifestOptions): Sent<V1NetworkPolicy> {
-  return { metadata: momentMetadata(addon, options), spec: policySpec(momentName(addon.serviceId), options) };
+export function momentPolicyOf(
+  addon: Addon,
+  server: PostgresClusterObject,
+  options: CnpgManifestOptions,
+): Sent<V1NetworkPolicy> {
+  return {
+    metadata: momentMetadata(addon, server, options),
+    spec: policySpec(momentName(addon.serviceId), options),
+  };
 }
 
 /** Nothing that looks for the addon's own objects finds these. */
@@ -159,8 +164,15 @@ const momentLabels = ({ accountId, projectId, environmentId, serviceId }: Addon)
   [label("moment")]: serviceId,
 });
 
-const momentMetadata = (addon: Addon, options: CnpgManifestOptions) => ({
+const momentMetadata = (addon: Addon, server: PostgresClusterObject, options: CnpgManifestOptions) => ({
   name: momentName(addon.serviceId),
   namespace: metadataOf(addon, options).namespace,
   labels: momentLabels(addon),
+  ownerReferences: ownedBy(server),
 });
+
+/** Has Kubernetes remove it with the server of the addon, also what a process makes that does not know yet that it is gone. */
+function ownedBy({ metadata }: PostgresClusterObject) {
+  const { name = "", uid = "" } = metadata ?? {};
+  return [{ apiVersion: "postgresql.cnpg.io/v1", kind: "Cluster", name, uid, blockOwnerDeletion: false }];
+}

@@ -18,15 +18,14 @@ import {
   objectStoreOf,
   scheduledBackupOf,
 } from "./archive-manifests.ts";
-import { archiveOf, CLUSTER, type CnpgManifestOptions, type FixedSettings } from "./manifests.ts";
+import { archiveOf, CLUSTER, type CnpgManifestOptions } from "./manifests.ts";
+import { isServing } from "./status.ts";
 
 export type ArchivesOptions = CnpgManifestOptions & {
   kube: Kube;
   log: Logger;
   /** Removes all objects of the bucket whose names begin so. */
   emptyArchive?: (prefix: string) => Promise<void>;
-  /** With what the server of an addon was made; undefined without one. */
-  settingsOf: (addon: PlacedAddon) => Promise<FixedSettings | undefined>;
 };
 
 export const NO_ARCHIVE =
@@ -75,10 +74,10 @@ export function createArchives(options: ArchivesOptions) {
     if (before?.metadata?.annotations?.[MOMENT] === at.toISOString() && !before.metadata.deletionTimestamp)
       return;
     await removeMoment(addon.serviceId, namespace);
-    const fixed = await options.settingsOf(addon);
-    if (!fixed) throw new Error("an addon has no server");
-    await kube.apply(kinds.NetworkPolicy, momentPolicyOf(addon, options));
-    await kube.apply(kinds.PostgresCluster, momentClusterOf(addon, at, fixed, options));
+    const server = await kube.get(kinds.PostgresCluster, nameOf(addon.serviceId), namespace);
+    if (!server) throw new Error("an addon has no server");
+    await kube.apply(kinds.NetworkPolicy, momentPolicyOf(addon, server, options));
+    await kube.apply(kinds.PostgresCluster, momentClusterOf(addon, at, server, options));
   }
 
   /** Waits until the server of a moment answers, for as long as reading the archive takes. */
@@ -162,16 +161,6 @@ export function createArchives(options: ArchivesOptions) {
       await options.emptyArchive?.(archivePrefix(serviceId));
     },
   };
-}
-
-function isServing(cluster: kinds.PostgresClusterObject, pods: V1Pod[]): boolean {
-  const { currentPrimary, targetPrimary } = cluster.status ?? {};
-  const primary = pods.find(({ metadata }) => metadata?.name === currentPrimary);
-  return (
-    currentPrimary !== undefined &&
-    currentPrimary === targetPrimary &&
-    primary?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true
-  );
 }
 
 const failureOf = (words = "") =>

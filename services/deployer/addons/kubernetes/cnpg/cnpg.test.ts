@@ -73,7 +73,13 @@ describe("a PostgreSQL addon on CloudNativePG", () => {
     });
     expect(JSON.stringify([spec, store])).not.toMatch(/an-access-key|a-secret-key/);
     const at = new Date("2026-11-28T10:00:00Z");
-    const moment = momentClusterOf({ ...addon, replicas: 3 }, at, fixed, own);
+    const server = {
+      ...clusterOf({ ...addon, replicas: 3 }, fixed, undefined, own),
+    } as PostgresClusterObject;
+    server.metadata = { ...server.metadata, uid: "its-uid" };
+    const moment = momentClusterOf({ ...addon, replicas: 3 }, at, server, own);
+    // Whoever makes it late, after the addon was removed, leaves nothing.
+    expect(moment.metadata?.ownerReferences).toMatchObject([{ name: "svc-a", uid: "its-uid" }]);
     expect(moment.metadata).toMatchObject({ name: "svc-a-moment", namespace: "berth-env-a" });
     expect(moment.metadata?.labels).not.toHaveProperty("berth.dev/service");
     expect(moment.spec).toMatchObject({

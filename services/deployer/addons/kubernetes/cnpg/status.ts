@@ -71,12 +71,20 @@ function usageOf({ metadata, spec }: PostgresClusterObject, pods: V1Pod[], serve
   return [{ at, replicas, size: metadata?.annotations?.[SIZE] as ServiceSize }];
 }
 
-function problemOf({ status }: PostgresClusterObject, pods: V1Pod[], now: number) {
-  const { phase, phaseReason, currentPrimary, targetPrimary } = status ?? {};
-  const primary = pods.find(
-    ({ metadata }) => metadata?.name !== undefined && metadata.name === currentPrimary,
-  );
-  if (primary && readiness(primary).ready && currentPrimary === targetPrimary) return undefined;
+/** Returns whether its primary takes connections, and no other server is to take over; pure. */
+export function isServing(cluster: PostgresClusterObject, pods: V1Pod[]): boolean {
+  const primary = primaryOf(cluster, pods);
+  const { currentPrimary, targetPrimary } = cluster.status ?? {};
+  return primary !== undefined && readiness(primary).ready && currentPrimary === targetPrimary;
+}
+
+const primaryOf = ({ status }: PostgresClusterObject, pods: V1Pod[]) =>
+  pods.find(({ metadata }) => metadata?.name !== undefined && metadata.name === status?.currentPrimary);
+
+function problemOf(cluster: PostgresClusterObject, pods: V1Pod[], now: number) {
+  if (isServing(cluster, pods)) return undefined;
+  const { phase, phaseReason, currentPrimary, targetPrimary } = cluster.status ?? {};
+  const primary = primaryOf(cluster, pods);
   if (phase !== undefined && BROKEN_PHASES.includes(phase))
     return { broken: true, message: `${phase}. ${quote(phaseReason ?? "")}`.trim() };
   if (currentPrimary && currentPrimary !== targetPrimary) return { broken: false, message: TAKES_OVER };
