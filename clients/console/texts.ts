@@ -730,6 +730,7 @@ export const texts = {
         size: "Largest size of a service",
         replicas: "Replicas of a service",
         addons: "Addons",
+        storageGib: "GiB that the volume of an addon can have",
         domains: "Domains",
         runsAtOnce: "Runs at once",
         members: "Members",

@@ -79,7 +79,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
     });
     const followed = createFollowedEnvironments({ pool, changes, log });
     const autoscales = runtime.autoscales ?? false;
-    const toService = createToService(addonServers.backups);
+    const toService = createToService(addonServers);
     const catalog = {
       ...{ pool, cursors, secrets, images, announce, entitlementsOf, followed, autoscales, toService },
       addonServers,

@@ -30,6 +30,8 @@ export type Entitlements = {
   buildsAtOnce: number;
   /** How many volumes, one for each addon, of all environments together. */
   volumes: number;
+  /** How large a volume may be that a user asks for, in GiB. */
+  storageGib: number;
   /** How many domains, of all services together. */
   domains: number;
   /** How many runs of commands may not have ended, of all services together. */
@@ -52,6 +54,7 @@ const UNCOUNTED = {
   quotas: undefined,
   buildsAtOnce: Infinity,
   volumes: Infinity,
+  storageGib: Infinity,
   domains: Infinity,
   runsAtOnce: Infinity,
 };
@@ -63,12 +66,29 @@ const ENTITLEMENTS: Record<Tier, Omit<Entitlements, "openPorts" | "largestSize" 
     historyDepth: 5,
     buildsAtOnce: 1,
     volumes: 2,
+    storageGib: 1,
     domains: 1,
     runsAtOnce: 1,
     quotas: { projects: 1, servicesPerType: 1, replicas: 1, size: "nano", members: 1 },
   },
-  pro: { ...PAID, historyDepth: 20, buildsAtOnce: 2, volumes: 20, domains: 20, runsAtOnce: 10 },
-  team: { ...PAID, historyDepth: 100, buildsAtOnce: 5, volumes: 100, domains: 100, runsAtOnce: 50 },
+  pro: {
+    ...PAID,
+    historyDepth: 20,
+    buildsAtOnce: 2,
+    volumes: 20,
+    storageGib: 50,
+    domains: 20,
+    runsAtOnce: 10,
+  },
+  team: {
+    ...PAID,
+    historyDepth: 100,
+    buildsAtOnce: 5,
+    volumes: 100,
+    storageGib: 500,
+    domains: 100,
+    runsAtOnce: 50,
+  },
   enterprise: { ...PAID, ...UNCOUNTED, historyDepth: 500 },
 };
 
@@ -95,6 +115,13 @@ export const planFields = {
     isSizesByTier,
     `an object of sizes (${Object.keys(sizes).join(", ")}), by plan (${TIERS.join(", ")})`,
   ),
+  /** The largest volume of an addon in GiB by plan, as JSON: `{"free": 5}`. Also where quotas are off. */
+  planStorage: json(
+    "PLAN_STORAGE",
+    {} as Partial<Record<Tier, number>>,
+    isStorageByTier,
+    `an object of sizes in GiB (1 or more), by plan (${TIERS.join(", ")})`,
+  ),
   /** For how many days the newest backup of a deleted addon is kept, by plan, as JSON: `{"free": 0}`. 7 unless given. */
   planBackupDays: json(
     "PLAN_BACKUP_DAYS",
@@ -105,12 +132,16 @@ export const planFields = {
 };
 
 function isDaysByTier(value: unknown): boolean {
-  const isEntry = ([tier, days]: [string, unknown]) =>
-    TIERS.some((one) => one === tier) &&
-    typeof days === "number" &&
-    Number.isInteger(days) &&
-    days >= 0 &&
-    days <= MOST_BACKUP_DAYS;
+  return isNumbersByTier(value, 0, MOST_BACKUP_DAYS);
+}
+
+function isStorageByTier(value: unknown): boolean {
+  return isNumbersByTier(value, 1, Infinity);
+}
+
+function isNumbersByTier(value: unknown, least: number, most: number): boolean {
+  const isEntry = ([tier, n]: [string, unknown]) =>
+    TIERS.some((one) => one === tier) && Number.isInteger(n) && Number(n) >= least && Number(n) <= most;
   return isObject(value) && Object.entries(value).every(isEntry);
 }
 
@@ -138,7 +169,15 @@ export function createEntitlements(config: ConfigOf<typeof planFields>): Entitle
     const largestSize = config.planSizes[plan] ?? entitled.quotas?.size;
     const quotas = entitled.quotas && { ...entitled.quotas, ...(largestSize && { size: largestSize }) };
     const backupDays = config.planBackupDays[plan] ?? BACKUP_DAYS;
-    return { ...entitled, quotas, largestSize, backupDays, openPorts: config.planOpenPorts[plan] ?? [] };
+    const storageGib = config.planStorage[plan] ?? entitled.storageGib;
+    return {
+      ...entitled,
+      quotas,
+      largestSize,
+      storageGib,
+      backupDays,
+      openPorts: config.planOpenPorts[plan] ?? [],
+    };
   };
 }
 

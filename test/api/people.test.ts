@@ -138,6 +138,7 @@ describe("an account's plan", () => {
         backupDays: 7,
         buildsAtOnce: 1,
         addons: 2,
+        storageGib: 1,
         domains: 1,
         runsAtOnce: 1,
       },

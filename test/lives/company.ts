@@ -124,7 +124,14 @@ export async function openCompany() {
     previewCancel: (accountId: string) => previewCancellation({ pool, provider }, accountId),
     ...createChangePlan({
       ...{ pool, provider, lock, priceId, readMembers, makeChange, syncLocked, log },
-      plans: { defaultTier: "free", planQuotas: "on", planOpenPorts: {}, planSizes: {}, planBackupDays: {} },
+      plans: {
+        defaultTier: "free",
+        planQuotas: "on",
+        planOpenPorts: {},
+        planSizes: {},
+        planStorage: {},
+        planBackupDays: {},
+      },
     }),
     openCheckout: createCheckout(checkout),
     previewCheckout: createPreviewCheckout({

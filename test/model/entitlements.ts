@@ -10,6 +10,7 @@ const plans = createEntitlements({
   planQuotas: "off",
   planOpenPorts: {},
   planSizes: {},
+  planStorage: {},
   planBackupDays: {},
 });
 

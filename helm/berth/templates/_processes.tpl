@@ -175,6 +175,9 @@ PLAN_OPEN_PORTS: {{ . | toJson | quote }}
 {{- with $b.largestSizes }}
 PLAN_SIZES: {{ . | toJson | quote }}
 {{- end }}
+{{- with $b.largestStorage }}
+PLAN_STORAGE: {{ . | toJson | quote }}
+{{- end }}
 {{- with $b.backupDays }}
 PLAN_BACKUP_DAYS: {{ . | toJson | quote }}
 {{- end }}

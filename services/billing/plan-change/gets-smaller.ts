@@ -15,6 +15,10 @@ export function getsSmaller(before: Entitlements, after: Entitlements): string[]
       `Up to ${after.buildsAtOnce} builds run at once instead of ${before.buildsAtOnce}.`,
     ),
     ...said(
+      after.storageGib < before.storageGib,
+      `The volume of an addon can have ${after.storageGib} GiB at most. Those that are larger keep their size.`,
+    ),
+    ...said(
       after.domains < before.domains,
       `The account can have ${after.domains} domains instead of ${before.domains}. It keeps those that it has.`,
     ),

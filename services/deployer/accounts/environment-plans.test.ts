@@ -19,6 +19,7 @@ const settings: Settings = {
   planQuotas: "on",
   planOpenPorts: { team: [587] },
   planSizes: {},
+  planStorage: {},
   planBackupDays: {},
 };
 const UNLIMITED = { openPorts: [] };

@@ -40,6 +40,7 @@ test("the operator's largest size replaces that of the quota, in either directio
       planQuotas,
       planOpenPorts: {},
       planSizes,
+      planStorage: {},
       planBackupDays: {},
     };
     const entitlementsOf = createEntitlements(settings);

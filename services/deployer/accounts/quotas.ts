@@ -98,10 +98,12 @@ async function lockAllowed(tx: Tx, entitlementsOf: EntitlementsOf, accountId: st
 
 function checkScale(
   accountId: string,
-  { quotas, largestSize }: Entitlements,
+  { quotas, largestSize, storageGib }: Entitlements,
   config: StoredConfig,
   before?: StoredConfig,
 ): void {
+  if ((config.storageGib ?? 0) > Math.max(storageGib, before?.storageGib ?? 0))
+    throw quotaExceeded(accountId, "volumes of addons, in GiB,", storageGib);
   if (quotas && mostReplicas(config) > Math.max(quotas.replicas, before ? mostReplicas(before) : 0))
     throw quotaExceeded(accountId, "replicas of a service", quotas.replicas);
   if (largestSize === undefined || !isLarger(config.size, largestSize)) return;

@@ -30,6 +30,10 @@ export type Addon = AddonRef & {
   size: ServiceSize;
   /** How many servers it has, one of which takes writes; one unless given. */
   replicas?: number;
+  /** The version that its server is made with; the installation's unless given. */
+  version?: string;
+  /** How large its volumes are at least, in GiB; the installation's size unless given. */
+  storageGib?: number;
   /** The port it had before, where ports differ between addons. */
   port?: number;
   /** Grows with each password, so that a process that was suspended cannot bring an older one back. */
@@ -55,6 +59,8 @@ export type AddonStatus = AddonRef & {
   size: ServiceSize;
   /** How many servers it is to have; absent where it has one. */
   replicas?: number;
+  /** How large its volumes were asked to be at least, in GiB. */
+  storageGib?: number;
   /** The server that takes writes, where another one may take over. */
   primary?: string;
   /** The next `ensure` moves it to a newer patch release. */
@@ -111,8 +117,20 @@ export type AddonBackups = {
   removeProof(addon: PlacedAddon): Promise<void>;
 };
 
+/** What users may choose of an addon that is to be made, or why they cannot, as a sentence. */
+export type AddonChoice = { versions: string[]; versionsReason?: string; storageReason?: string };
+
+/** What an addon's server is, as far as it is known. */
+export type AddonServer = { version?: string; storageBytes?: number };
+
 export type AddonServers = {
   readonly backups: AddonBackups;
+  /** Returns what users may choose of an addon. `versions`: the newest first. */
+  choiceOf(type: AddonType): AddonChoice;
+  /** Returns what its server is. */
+  describe(addon: PlacedAddon): Promise<AddonServer>;
+  /** Returns why its volumes cannot grow to this size, as a sentence; undefined where they can, or are as large. */
+  cannotGrow(addon: PlacedAddon, storageGib: number): Promise<string | undefined>;
   /**
    * The types whose addons have a server of their own, which this adapter watches. The others share a server; once ready,
    * they count as running while they exist.

@@ -3,8 +3,10 @@ import { type Db, execute, one } from "../../kit/postgres/db.ts";
 import type { AddonEngine } from "../terms/services.ts";
 import type { Addon, AddonStatus } from "./port.ts";
 
-type AddonRow = Omit<Addon, "port" | "generation" | "engine"> & {
+type AddonRow = Omit<Addon, "port" | "generation" | "engine" | "version" | "storageGib"> & {
   port?: number | null;
+  version?: string | null;
+  storageGib?: number | null;
   engine?: AddonEngine | null;
   /** How many times its keys were published. */
   revision: number;
@@ -14,7 +16,8 @@ type AddonRow = Omit<Addon, "port" | "generation" | "engine"> & {
 
 const ADDON_ROW = `id as "serviceId", account_id as "accountId", project_id as "projectId",
   coalesce(object_name, name) as name, type, environment_id as "environmentId", config ->> 'size' as size,
-  coalesce((config -> 'replicas')::int, 1) as replicas, addon_engine as engine, addon_port as port,
+  coalesce((config -> 'replicas')::int, 1) as replicas, config ->> 'version' as version,
+  (config -> 'storageGib')::int as "storageGib", addon_engine as engine, addon_port as port,
   addon_revision as revision, addon_secret as secret, addon_next_secret as next`;
 
 /** SQL that is true for a service `a` that is an addon being provisioned. */
@@ -22,9 +25,11 @@ export const BEING_MADE = "a.addon_state = 'provisioning' and a.deleting_at is n
 
 /** Returns the desired state of an addon, with its current password or, when `rotating`, with the next one. */
 export function toAddon(row: AddonRow, rotating: boolean): Addon {
-  const { secret: _, next: __, revision, port, engine, ...addon } = row;
+  const { secret: _, next: __, revision, port, engine, version, storageGib, ...addon } = row;
   return {
     ...addon,
+    version: version ?? undefined,
+    storageGib: storageGib ?? undefined,
     engine: engine ?? undefined,
     port: port ?? undefined,
     generation: revision * 2 + (rotating ? 1 : 0),

@@ -28,7 +28,7 @@ import { holdAccount } from "../accounts/sql.ts";
 import { newPassword } from "../addons/lifecycle.ts";
 import type { AddonServers } from "../addons/port.ts";
 import { beginRotation } from "../addons/sql.ts";
-import { beginFork, requireForkable, requireForkMoment } from "../backups/fork.ts";
+import { beginFork, findForkStorage, requireForkable, requireForkMoment } from "../backups/fork.ts";
 import { archiveShown } from "../backups/point-in-time.ts";
 import { accept, stagedInput } from "../deployments/accept/accept.ts";
 import { hasDomains } from "../domains/sql.ts";
@@ -64,7 +64,7 @@ import { requireGrowable, requireRunnable, resumeIfAllowed } from "../suspension
 import { type AddonType, isDeployable } from "../terms/services.ts";
 import { isPrivate, type StoredConfig } from "../terms/stored-config.ts";
 import { resizeUsage } from "../usage/intervals.ts";
-import { requireStandbys } from "./standbys.ts";
+import { requireChange, requireChoice, serverShown } from "./addon-config.ts";
 import { streamEnvironment } from "./streams/environment.ts";
 import type { FollowedEnvironments } from "./streams/followed-environments.ts";
 import { type ToService, withArchive } from "./to-service.ts";
@@ -80,7 +80,7 @@ export type CatalogDeps = {
   /** Whether services can be scaled by the CPU that they use. */
   autoscales: boolean;
   toService: ToService;
-  addonServers: Pick<AddonServers, "postgresEngine" | "backups">;
+  addonServers: Pick<AddonServers, "postgresEngine" | "backups" | "choiceOf" | "describe" | "cannotGrow">;
 };
 
 /** Projects, environments and services (docs/catalog.md#services). */
@@ -100,14 +100,6 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     await requireGrowable(tx, service, changed.config);
     if (source) await images.require(tx, request.accountId, "source.image", changed.source.image);
     return changed;
-  }
-
-  /** Throws 422 for an addon that is to have more servers than it can have. */
-  async function requireServers(path: services.ServicePath, replicas: number): Promise<void> {
-    const { type, addonState, addonEngine } = await requireService(pool, path);
-    if (type !== "postgres") return;
-    const made = addonEngine ?? (addonState === "ready" ? "usual" : undefined);
-    await requireStandbys(deps.addonServers, replicas, made);
   }
 
   return {
@@ -228,7 +220,8 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const source = checkSource(type, request.source);
       if (!autoscales) refuseAutoscaling(request.config);
       const config = mergeConfig(type, undefined, request.config);
-      if (type === "postgres") await requireStandbys(deps.addonServers, config.replicas);
+      if (from) config.storageGib ??= await findForkStorage(pool, accountId, from);
+      await requireChoice(deps.addonServers, type, config);
       const staged = request.staged ?? false;
       const addonState = isDeployable(type) || staged ? undefined : "provisioning";
       const id = newId("svc");
@@ -281,14 +274,25 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const { id: serviceId, addonEngine } = row;
       const type = row.type as AddonType;
       const addon = { serviceId, type, environmentId: path.environmentId, engine: addonEngine ?? undefined };
-      return withArchive(service, await archiveShown(deps.addonServers.backups, addon));
+      const { addonServers } = deps;
+      const [server, archive] = await Promise.all([
+        serverShown(addonServers, addon),
+        archiveShown(addonServers.backups, addon),
+      ]);
+      return { ...withArchive(service, archive), server };
     },
 
     async updateService(request, ctx) {
       const { source, config, unsetEnv, name = request.service } = request;
       const renames = name !== request.service;
       const configures = source !== undefined || config !== undefined || unsetEnv.length > 0;
-      if (config?.replicas !== undefined) await requireServers(request, config.replicas);
+      if (config)
+        await requireChange(
+          deps.addonServers,
+          request.environmentId,
+          await requireService(pool, request),
+          config,
+        );
       const announced = renames || hasEnv(config) ? await requireService(pool, request) : undefined;
       if (announced && renames) refuseAddonName(announced.type);
       const announcement = announced && (await announce(announced.id, renames ? "rename" : undefined));

@@ -1,10 +1,12 @@
-import type { AddonBackups } from "../addons/port.ts";
+import type { AddonBackups, AddonServers } from "../addons/port.ts";
 import type { archiveShown } from "../backups/point-in-time.ts";
 import { serviceStatus } from "../projects/service-status.ts";
 import type { ServiceRow } from "../projects/services-sql.ts";
 import { ADDON_TYPES, type AddonType, isDeployable, MOST_SERVERS } from "../terms/services.ts";
 import { isPrivate } from "../terms/stored-config.ts";
-import { NO_REDIS_STANDBYS, NO_STANDBYS } from "./standbys.ts";
+import { NO_REDIS_STANDBYS, NO_STANDBYS } from "./addon-config.ts";
+
+type ToldBackups = { backups: Pick<AddonBackups, "unsupported" | "noArchive"> };
 
 export type ToService = ReturnType<typeof createToService>;
 
@@ -12,7 +14,7 @@ export type ToService = ReturnType<typeof createToService>;
  * Returns what makes the message of a service from its row. It asks nothing meanwhile, because transactions call it: what
  * an installation can do is what the last question found, which each message of an addon asks anew.
  */
-export function createToService(backups: Pick<AddonBackups, "unsupported" | "noArchive">) {
+export function createToService({ backups, choiceOf }: Pick<AddonServers, "choiceOf"> & ToldBackups) {
   const reasons = new Map<AddonType, string | undefined>();
   const asking = new Set<AddonType>();
 
@@ -32,10 +34,12 @@ export function createToService(backups: Pick<AddonBackups, "unsupported" | "noA
     const backupsReason = reasons.get(type);
     const pointInTimeReason =
       backupsReason ?? backups.noArchive({ type, engine: row.addonEngine ?? undefined });
+    const { versions, versionsReason, storageReason } = choiceOf(type);
     return {
       capabilities: {
         ...{ backups: backupsReason === undefined, backupsReason, ...serversOf(row) },
         ...{ pointInTime: pointInTimeReason === undefined, pointInTimeReason },
+        ...{ versions, versionsReason, storage: storageReason === undefined, storageReason },
       },
       backups: { latestAt: row.latestBackupAt ?? undefined, restore: restoreOf(row) },
     };

@@ -49,6 +49,16 @@ export async function requireForkMoment(
   return requireMoment(backups, source, at, "from.at");
 }
 
+/** Returns how large the volume of the addon was asked to be whose data a fork is to have: the fork needs as much. */
+export async function findForkStorage(
+  db: Db,
+  accountId: string,
+  { service }: ForkSource,
+): Promise<number | undefined> {
+  if (service === undefined) return undefined;
+  return (await sql.findPlaced(db, accountId, service))?.storageGib ?? undefined;
+}
+
 /** The addon whose data a new one gets, the backup that has them, and whether that is made for this. */
 type Begun = { source: string; backup: string; isNew: boolean };
 

@@ -97,10 +97,11 @@ export function lockAddon(tx: Tx, accountId: string, id: string) {
 
 /** Returns a service of the account by its id, as the adapters of addons know it. */
 export function findPlaced(db: Db, accountId: string, id: string) {
-  return one<PlacedAddon>(
+  return one<PlacedAddon & { storageGib: number | null }>(
     db,
     "fork_placed",
-    `select id as "serviceId", type, addon_engine as engine, environment_id as "environmentId" from services
+    `select id as "serviceId", type, addon_engine as engine, environment_id as "environmentId",
+       (config -> 'storageGib')::int as "storageGib" from services
      where account_id = $1 and id = $2`,
     [accountId, id],
   );

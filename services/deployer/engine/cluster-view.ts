@@ -1,4 +1,8 @@
-import { createKubernetesAddons, type KubernetesAddonsOptions } from "../addons/kubernetes/adapter.ts";
+import {
+  createKubernetesAddons,
+  imagesOf,
+  type KubernetesAddonsOptions,
+} from "../addons/kubernetes/adapter.ts";
 import { type CnpgAddonsOptions, createCnpgAddons } from "../addons/kubernetes/cnpg/adapter.ts";
 import type { PostgresEngine } from "../addons/kubernetes/config.ts";
 import { createAddonEngines } from "../addons/kubernetes/engines.ts";
@@ -8,7 +12,15 @@ import { createKubernetesRuntime } from "../runtime/kubernetes/runtime.ts";
 
 type AddonOptions = Pick<
   KubernetesAddonsOptions,
-  "images" | "patchImages" | "storage" | "growTo" | "pullSecret" | "placement" | "user" | "copies"
+  | "images"
+  | "earlierImages"
+  | "patchImages"
+  | "storage"
+  | "growTo"
+  | "pullSecret"
+  | "placement"
+  | "user"
+  | "copies"
 > & {
   postgres: Pick<CnpgAddonsOptions, "operatorNamespace" | "egress" | "archive" | "emptyArchive"> & {
     engine: PostgresEngine;
@@ -35,7 +47,8 @@ export function createClusterView(options: KubernetesRuntimeOptions, addons: Add
   };
   const { engine, ...operator } = addons.postgres;
   const cnpg =
-    engine !== "statefulset" && createCnpgAddons({ ...common, ...operator, image: addons.images.postgres });
+    engine !== "statefulset" &&
+    createCnpgAddons({ ...common, ...operator, images: imagesOf("postgres", addons) });
   const addonServers = createAddonEngines({
     ...{ ...common, engine },
     sets: createKubernetesAddons(common),

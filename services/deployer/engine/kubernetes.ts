@@ -57,6 +57,7 @@ export async function startKubernetesEngine(
   const archive = archiveOf(config);
   const addons = {
     images: config.addonImages,
+    earlierImages: config.addonEarlierImages,
     patchImages: patchImages(config),
     storage: { size: config.addonStorageSize, className: config.addonStorageClass },
     ...(config.addonStorageGrows === "on" && { growTo: config.addonStorageSize }),

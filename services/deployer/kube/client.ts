@@ -64,13 +64,14 @@ export function connectKube(config = defaultConfig(), requestMs = REQUEST_MS) {
       return api.create(withKind(kind, object), undefined, undefined, FIELD_MANAGER);
     },
 
-    /** Merges fields into an existing object; fails with 404 when there is none. */
+    /** Merges fields into an existing object; fails with 404 when there is none. `dryRun`: only asks whether it may. */
     merge<T extends KubernetesObject>(
       kind: Kind<T>,
       object: object & { metadata: { name: string } },
+      { dryRun = false } = {},
     ): Promise<T> {
-      const part = withKind(kind, object);
-      return api.patch(part, undefined, undefined, FIELD_MANAGER, undefined, PatchStrategy.MergePatch);
+      const [part, dry] = [withKind(kind, object), dryRun ? "All" : undefined];
+      return api.patch(part, undefined, dry, FIELD_MANAGER, undefined, PatchStrategy.MergePatch);
     },
 
     get<T extends KubernetesObject>(kind: Kind<T>, name: string, namespace?: string): Promise<T | undefined> {

@@ -24,6 +24,7 @@ const COMMANDS = ["command", "installCommand", "buildCommand", "releaseCommand"]
 const REMOVABLE = ["healthCheckPath", "metricsPath", "schedule", ...COMMANDS, ...PATHS] as const;
 const CRON_ONLY = ["schedule", "timeZone", "overlap", "runTimeoutSeconds"] as const;
 const WEB_ONLY = ["public"] as const;
+const ADDON_ONLY = ["version", "storageGib"] as const;
 const NOT_CRON = [
   "port",
   "replicas",
@@ -84,6 +85,13 @@ export function mergeConfig(
 
 /** Throws 422 not_for_type for what services of a type do not have, and for a schedule that is none. */
 function refuseForType(type: string, change: ServiceConfig | undefined): void {
+  const ofAddons = ADDON_ONLY.find((member) => change?.[member] !== undefined);
+  if (ofAddons)
+    throw invalid(
+      `config.${ofAddons}`,
+      "not_for_type",
+      `A ${type} service has no ${ofAddons}: only addons do.`,
+    );
   const unaddressed = WEB_ONLY.find((member) => type !== "web" && change?.[member] !== undefined);
   if (unaddressed)
     throw invalid(
@@ -139,8 +147,10 @@ function setAutoscaling(config: StoredConfig, change: Autoscaling): void {
   config.autoscaling = { ...next, max: next.max };
 }
 
+const words = new Intl.ListFormat("en-GB");
+
 function addonConfig(type: string, before: StoredConfig | undefined, change: ServiceConfig | undefined) {
-  const own: string[] = type === "postgres" ? ["size", "replicas"] : ["size"];
+  const own = ["size", ...(type === "postgres" ? ["replicas"] : []), ...ADDON_ONLY];
   const given = [...MEMBERS, "autoscaling" as const].find(
     (member) => !own.includes(member) && change?.[member] !== undefined,
   );
@@ -149,7 +159,7 @@ function addonConfig(type: string, before: StoredConfig | undefined, change: Ser
     throw invalid(
       `config.${unsupported}`,
       "not_deployable",
-      `A ${type} addon has no ${unsupported}; only ${own.join(" and ")} can be set.`,
+      `A ${type} addon has no ${unsupported}; only ${words.format(own)} can be set.`,
     );
   const replicas = change?.replicas ?? before?.replicas;
   if (replicas !== undefined && (replicas < 1 || replicas > MOST_SERVERS))
@@ -159,7 +169,14 @@ function addonConfig(type: string, before: StoredConfig | undefined, change: Ser
       `A ${type} addon has 1 to ${MOST_SERVERS} servers: one that takes writes, and standbys.`,
     );
   const size = (change?.size as ServiceSize | undefined) ?? before?.size ?? "nano";
-  return { size, ...(replicas !== undefined && { replicas }) };
+  const version = change?.version ?? before?.version;
+  const storageGib = change?.storageGib ?? before?.storageGib;
+  return {
+    size,
+    ...(replicas !== undefined && { replicas }),
+    ...(version !== undefined && { version }),
+    ...(storageGib !== undefined && { storageGib }),
+  };
 }
 
 function checkTexts(config: StoredConfig): void {

@@ -16,7 +16,7 @@ export function readDesired(db: Db, serviceId: string) {
          'serving', s.serving_version, 'available', s.available, 'url', s.url, 'usageAt', ${epochMs("s.usage_at")}) as recorded,
        jsonb_build_object('version', s.next_version - 1, 'revision', s.variables_revision) as newest,
        s.kept_version as "keptVersion", s.config ->> 'size' as size,
-       coalesce((s.config -> 'replicas')::int, 1) as replicas, s.addon_engine as engine, s.addon_next_secret is not null as rotating,
+       coalesce((s.config -> 'replicas')::int, 1) as replicas, (s.config -> 'storageGib')::int as "storageGib", s.addon_engine as engine, s.addon_next_secret is not null as rotating,
        (select jsonb_build_object('id', d.id, 'version', d.version, 'status', d.status,
           'fromSource', d.build_id is not null, 'createdAt', ${epochMs("d.created_at")},
           'buildStartedAt', ${epochMs("d.build_started_at")}, 'applyStartedAt', ${epochMs("d.apply_started_at")},

@@ -42,6 +42,8 @@ export type Desired = {
   size?: string;
   /** How many servers an addon is to have. */
   replicas?: number;
+  /** How large the volumes of an addon are to be at least. */
+  storageGib?: number | null;
   /** What an addon was made with. */
   engine?: AddonEngine | null;
   active?: ActiveDeployment | null;
@@ -164,8 +166,10 @@ function planAddon(desired: Desired, server: Observed["addon"]): Action[] {
   return settled ? actions : [...actions, { do: "provision-addon" }];
 }
 
-const isAsDesired = (server: AddonStatus, { size, replicas = 1, engine }: Desired) =>
-  server.size === size && (!engine || server.replicas === replicas);
+const isAsDesired = (server: AddonStatus, { size, replicas = 1, storageGib, engine }: Desired) =>
+  server.size === size &&
+  (server.storageGib ?? 0) >= (storageGib ?? 0) &&
+  (!engine || server.replicas === replicas);
 
 /** Whether an addon's status has not been recorded yet. */
 function addonStatusChanged(server: AddonStatus, recorded: RecordedStatus): boolean {

@@ -67,21 +67,25 @@ export function enqueueUnfinished(db: Db) {
 /** Enqueues each addon of these `types` whose row differs from `held`, the complete list of addon servers. */
 export function enqueueDriftedAddons(
   db: Db,
-  held: Pick<AddonStatus, "serviceId" | "running" | "outdated" | "size" | "replicas" | "usage">[],
+  held: Pick<
+    AddonStatus,
+    "serviceId" | "running" | "outdated" | "size" | "replicas" | "storageGib" | "usage"
+  >[],
   types: readonly string[],
 ) {
   return execute(
     db,
     "addon_compare",
     `with held as (
-       select * from unnest($1::text[], $2::bool[], $3::text[], $4::timestamptz[], $6::int[])
-         as h (service_id, running, size, usage_at, replicas))
+       select * from unnest($1::text[], $2::bool[], $3::text[], $4::timestamptz[], $6::int[], $7::int[])
+         as h (service_id, running, size, usage_at, replicas, storage_gib))
      update work w set next_at = now()
      from services s left join held h on h.service_id = s.id
      where w.service_id = s.id and ${NEITHER_LEASED_NOR_DUE}
        and s.addon_state = 'ready' and s.deleting_at is null and not s.staged
        and (s.addon_next_secret is not null or (s.type = any($5)
          and ((coalesce(h.running, false), h.size, h.usage_at) is distinct from (true, s.config ->> 'size', s.usage_at)
+           or h.storage_gib < (s.config -> 'storageGib')::int
            or (s.addon_engine is not null and h.replicas <> coalesce((s.config -> 'replicas')::int, 1)))))`,
     [
       held.map((one) => one.serviceId),
@@ -90,6 +94,7 @@ export function enqueueDriftedAddons(
       held.map(lastChangeAt),
       types,
       held.map(({ replicas = 1 }) => replicas),
+      held.map(({ storageGib = 0 }) => storageGib),
     ],
   );
 }

@@ -28,6 +28,8 @@ export type StoredConfig = {
   runTimeoutSeconds?: number;
   /** Only stored as false. */
   public?: boolean;
+  version?: string;
+  storageGib?: number;
 };
 
 /** Returns whether a service has no address outside its environment. */

@@ -38,6 +38,7 @@ export const freePlan = createEntitlements({
   planQuotas: "off",
   planOpenPorts: {},
   planSizes: {},
+  planStorage: {},
   planBackupDays: {},
 });
 

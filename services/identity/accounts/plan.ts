@@ -23,11 +23,12 @@ export function createDescribePlan(config: Parameters<typeof createEntitlements>
   return ({ tier, graceUntil, suspended }: Pick<AccountRow, "tier" | "graceUntil" | "suspended">) => {
     const allowed = entitlementsOf(tier);
     const { quotas, buildMs, volumes, domains, runsAtOnce, buildsAtOnce } = allowed;
-    const { uploadBytes, historyDepth, backupDays } = allowed;
+    const { uploadBytes, historyDepth, backupDays, storageGib } = allowed;
     const own = { uploadBytes, buildMinutes: buildMs / 60_000, historyDepth, backupDays };
     const all = {
       buildsAtOnce: counted(buildsAtOnce),
       addons: counted(volumes),
+      storageGib: counted(storageGib),
       domains: counted(domains),
       runsAtOnce: counted(runsAtOnce),
       size: allowed.largestSize,

@@ -271,6 +271,16 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
       expect(() => readConfig({ PLAN_BACKUP_DAYS: wrong }, planFields)).toThrow("by plan (free, pro");
   });
 
+  test("a plan may have a largest volume, for every process that enforces plans", async () => {
+    const settings = async (set: Record<string, string>, name: string) =>
+      readConfig(configOf(await render("bundled", set), name), planFields).planStorage;
+    expect(await settings({}, "berth-deployer")).toEqual({});
+    for (const name of ["berth-deployer", "berth-identity", "berth-billing"])
+      expect(await settings({ "billing.largestStorage": '{"free":5}' }, name)).toEqual({ free: 5 });
+    for (const wrong of ["[]", '{"gold":1}', '{"team":0}', '{"team":1.5}', '{"team":"7"}'])
+      expect(() => readConfig({ PLAN_STORAGE: wrong }, planFields)).toThrow("by plan (free, pro");
+  });
+
   test("servers of addons may move to images of their versions, and stay where the operator wants that", async () => {
     const settings = async (set: Record<string, string>) =>
       patchImages(
@@ -398,6 +408,7 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ["a registry without its host", { "apps.allowedRegistries": '["library"]' }, "/apps/allowedRegistries"],
     ["a plan that there is not", { "billing.openPorts": '{"gold":[587]}' }, "gold"],
     ["a size that there is not", { "billing.largestSizes": '{"pro":"huge"}' }, "/billing/largestSizes/pro"],
+    ["a volume that there is not", { "billing.largestStorage": '{"pro":0}' }, "/billing/largestStorage/pro"],
     ["days that there are not", { "billing.backupDays": '{"pro":-1}' }, "/billing/backupDays/pro"],
     ["digests perhaps", { "apps.imageDigests": '"maybe"' }, "/apps/imageDigests"],
     [

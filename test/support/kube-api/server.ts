@@ -74,6 +74,9 @@ export async function startKubeApi() {
       const found = page(store, scope, url);
       return send(response, 200, isForMetadata(request) ? withMetadataOnly(found) : found);
     }
+    // Only whether it may.
+    if (url.searchParams.get("dryRun") === "All")
+      return send(response, 200, store.find(scope, name ?? "") ?? {});
     const body = WRITES.includes(verb) && verb !== "delete" ? await json(request) : {};
     send(response, verb === "create" ? 201 : 200, change(store, verb, scope, name ?? "", body as Given));
   }

@@ -1011,6 +1011,7 @@ export type Refusals = {
       | "invalid_type"
       | "invalid_text"
       | "required"
+      | "invalid_version"
       | "invalid_key";
     rate_limited: never;
     internal: never;
@@ -1072,7 +1073,8 @@ export type Refusals = {
       | "unknown_field"
       | "invalid_type"
       | "invalid_text"
-      | "required";
+      | "required"
+      | "invalid_version";
     rate_limited: never;
     internal: never;
     unavailable: never;

@@ -56,6 +56,8 @@ export type AccountLimits = {
   runsAtOnce?: number;
   /** For how many days the newest backup of a deleted addon is kept. */
   backupDays: number;
+  /** The largest volume that an addon can be given, in GiB. */
+  storageGib?: number;
 };
 
 export type AccountPlan = {
@@ -107,6 +109,14 @@ export type AddonCapabilities = {
   pointInTime: boolean;
   /** Why not, as a sentence. */
   pointInTimeReason?: string;
+  /** The versions that new addons of the type may have, as config.version, the newest first. */
+  versions: string[];
+  /** Why there is no choice, as a sentence. */
+  versionsReason?: string;
+  /** Whether config.storage_gib can be set. */
+  storage: boolean;
+  /** Why not, as a sentence. */
+  storageReason?: string;
 };
 
 export type AddonRestore = {
@@ -117,6 +127,13 @@ export type AddonRestore = {
   finishedAt?: string;
   /** Why it failed, as a sentence. The addon has kept its data. */
   failure?: string;
+};
+
+export type AddonServer = {
+  /** Its version, such as 18.1. */
+  version?: string;
+  /** The size of its volume. */
+  storageBytes?: number;
 };
 
 /** Where a newly written alias or connection does not resolve, or a variable PORT reaches no service because the platform sets it. The name of an alias or a connection is in `dangling` of the resolved variables there. */
@@ -1438,6 +1455,10 @@ export type ServiceConfig = {
   public?: boolean;
   /** Of a web service or a worker on a cluster: the path at which it serves metrics on PORT. Its pods are annotated with it for the operator's Prometheus. */
   metricsPath?: string;
+  /** Of an addon: the version of its server, one of `capabilities.versions`. It is chosen when the addon is created. Defaults to the installation's version. */
+  version?: string;
+  /** Of an addon: the size of its volume in GiB. It can grow, and never shrinks. Defaults to the installation's size. */
+  storageGib?: number;
 };
 
 export type Service = {
@@ -1477,6 +1498,8 @@ export type Service = {
   capabilities?: AddonCapabilities;
   /** Of an addon: what is known of its backups. */
   backups?: AddonBackups;
+  /** Of a single addon: what its server is, where it is known. */
+  server?: AddonServer;
 };
 
 /** The source of deployments without an image. Set at most one of the two. For a git source, the branch is built. */

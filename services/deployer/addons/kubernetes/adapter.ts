@@ -6,15 +6,16 @@ import { label, nameOf, namespaceOf, selector } from "../../kube/names.ts";
 import { startWatches, type WatchScope } from "../../kube/watch/watches.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AddonType } from "../../terms/services.ts";
-import type { Addon, AddonServers } from "../port.ts";
+import type { Addon, AddonServers, PlacedAddon } from "../port.ts";
 import { createKubernetesBackups, type KubernetesBackupsOptions } from "./backups/adapter.ts";
 import { createNamespaceWatches } from "./namespace-watch.ts";
 import { createPatches, imageOf, newerPatches, patchables } from "./patches.ts";
-import { GENERATION, MOVED, PASSWORD, RESTORED, SIZE } from "./server/annotations.ts";
+import { GENERATION, MOVED, PASSWORD, RESTORED, SIZE, STORAGE } from "./server/annotations.ts";
 import { addonObjects, type FixedSettings, type ManifestOptions, secretName } from "./server/manifests.ts";
 import { addonOutcome, addonStatus } from "./server/pod-status.ts";
 import { passwordMark, programs } from "./server/server-scripts.ts";
-import { growVolumes } from "./server/volumes.ts";
+import { growVolumes, largerOf, quantityOf, refusesGrowth, smallestVolume } from "./server/volumes.ts";
+import { choiceOfVersions, imageFor, versionOf } from "./versions.ts";
 
 export type KubernetesAddonsOptions = ManifestOptions &
   Omit<KubernetesBackupsOptions, "restart" | "serverOf" | "noArchive" | "atMoment"> & {
@@ -25,8 +26,9 @@ export type KubernetesAddonsOptions = ManifestOptions &
     ensureNamespace: (environment: Environment) => Promise<unknown>;
     /** Whether an environment's namespace exists. */
     hasNamespace: (namespace: string) => boolean;
-    /** Of new addons. */
+    /** Of new addons, and those of earlier versions that users may choose. */
     images: Record<AddonType, string>;
+    earlierImages?: Partial<Record<AddonType, string[]>>;
     storage: { size: string; className?: string };
     /** Those that running servers may move to. */
     patchImages: Record<AddonType, string[]>;
@@ -56,7 +58,6 @@ export function createKubernetesAddons(
 ): AddonServers & { stop: () => Promise<void> } {
   const { kube, namespacePrefix } = options;
   let changed = (_serviceId: string) => {};
-  const { growTo } = options;
   const watches = createNamespaceWatches<V1StatefulSet>(
     options,
     {
@@ -65,7 +66,7 @@ export function createKubernetesAddons(
       pods: "addon",
       podsOf: ({ metadata }, all) => [all.get(`${metadata?.name}-0`)].filter((pod) => pod !== undefined),
       statusOf: (set, [pod], now) => addonStatus(set, pod, now),
-      check: growTo === undefined ? undefined : (query) => growVolumes({ ...options, size: growTo }, query),
+      check: (query, sets) => growVolumes(options, query, sizesOf(sets, options.growTo)),
     },
     (serviceId) => changed(serviceId),
   );
@@ -95,7 +96,7 @@ export function createKubernetesAddons(
         [SIZE]: addon.size,
         ...(restored !== undefined && { [RESTORED]: restored }),
       };
-      const fixed = fixedSettings(before, template, patch) ?? newSettings(addon.type, options);
+      const fixed = fixedSettings(before, template, patch) ?? newSettings(addon, options);
       const { policy, secret, service, set } = addonObjects(addon, fixed, password, options);
       if (attempt === 1) {
         await kube.apply(kinds.NetworkPolicy, policy);
@@ -110,7 +111,7 @@ export function createKubernetesAddons(
           () => undefined,
           (error) => error,
         );
-      if (!conflict) return;
+      if (!conflict) return grow(addon);
       if (!isStatus(conflict, 409) || attempt === MAX_ATTEMPTS) throw conflict;
     }
   }
@@ -118,8 +119,19 @@ export function createKubernetesAddons(
   async function serverOf({ serviceId, environmentId }: Addon) {
     const set = await kube.get(kinds.StatefulSet, nameOf(serviceId), spaceOf(environmentId));
     const image = imageOf(set);
-    const storage = set?.spec?.volumeClaimTemplates?.[0]?.spec?.resources?.requests?.storage;
+    const made = set?.spec?.volumeClaimTemplates?.[0]?.spec?.resources?.requests?.storage;
+    const storage = made && largerOf(made, askedOf(set));
     return image && storage ? { image, storage } : undefined;
+  }
+
+  const volumesOf = ({ serviceId, environmentId }: PlacedAddon) => ({
+    namespace: spaceOf(environmentId),
+    labels: selector({ [label("serviceId")]: serviceId, [label("kind")]: "addon" }),
+  });
+
+  async function grow(addon: Addon): Promise<void> {
+    const { storageGib } = addon;
+    if (storageGib !== undefined) await growVolumes(options, volumesOf(addon), () => quantityOf(storageGib));
   }
 
   /** Removes the Secrets of an addon's passwords, except the one of this name. */
@@ -132,6 +144,13 @@ export function createKubernetesAddons(
   return {
     ownServer: ["postgres", "redis"],
     postgresEngine: async () => undefined,
+    choiceOf: (type) => choiceOfVersions(type, imagesOf(type, options)),
+    async describe(addon) {
+      const set = await kube.get(kinds.StatefulSet, nameOf(addon.serviceId), spaceOf(addon.environmentId));
+      const storageBytes = await smallestVolume(kube, volumesOf(addon));
+      return { version: versionOf(imageOf(set)), storageBytes };
+    },
+    cannotGrow: (addon, storageGib) => refusesGrowth(kube, volumesOf(addon), quantityOf(storageGib)),
     backups: createKubernetesBackups({ ...options, serverOf, restart: applyObjects, noArchive: NO_ARCHIVE }),
     async ensure(addon, password) {
       const { serviceId, environmentId } = addon;
@@ -213,6 +232,38 @@ function fixedSettings(
     : undefined;
 }
 
-function newSettings(type: AddonType, { images, storage }: KubernetesAddonsOptions): FixedSettings {
-  return { image: images[type], storage: storage.size, storageClass: storage.className };
+/** Returns the size that users asked for of the volume of a server. */
+function askedOf(set: V1StatefulSet | undefined): string | undefined {
+  const gib = set?.metadata?.annotations?.[STORAGE];
+  return gib === undefined ? undefined : quantityOf(Number(gib));
+}
+
+/** Returns what says how large the volume of a service is to be at least: as its users asked, and `growTo`. */
+function sizesOf(sets: V1StatefulSet[], growTo: string | undefined) {
+  const asked = new Map(sets.map((set) => [set.metadata?.labels?.[label("serviceId")], askedOf(set)]));
+  return (serviceId: string | undefined) => {
+    const own = asked.get(serviceId);
+    return growTo !== undefined && own !== undefined ? largerOf(growTo, own) : (own ?? growTo);
+  };
+}
+
+function newSettings(
+  { type, version, storageGib }: Addon,
+  options: Pick<KubernetesAddonsOptions, "images" | "earlierImages" | "storage">,
+): FixedSettings {
+  const { size, className } = options.storage;
+  const image = imageFor(type, version, imagesOf(type, options));
+  return {
+    image,
+    storage: storageGib === undefined ? size : quantityOf(storageGib),
+    storageClass: className,
+  };
+}
+
+/** Returns the images that an addon can be made with; the first one unless its version says another. */
+export function imagesOf(
+  type: AddonType,
+  { images, earlierImages = {} }: Pick<KubernetesAddonsOptions, "images" | "earlierImages">,
+): string[] {
+  return [images[type], ...(earlierImages[type] ?? [])];
 }

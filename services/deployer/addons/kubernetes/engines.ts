@@ -10,7 +10,7 @@ type EnginesOptions = {
   engine: PostgresEngine;
   sets: AddonServers & Stoppable;
   /** Absent where new addons are StatefulSets: the deployer has no rights to Clusters then. */
-  cnpg?: Omit<AddonServers, "ownServer" | "postgresEngine"> & Stoppable;
+  cnpg?: Omit<AddonServers, "ownServer" | "postgresEngine" | "choiceOf"> & Stoppable;
 };
 
 const NO_OPERATOR =
@@ -42,6 +42,9 @@ export function createAddonEngines({ kube, engine, sets, cnpg }: EnginesOptions)
   return {
     ownServer: sets.ownServer,
     backups,
+    choiceOf: sets.choiceOf,
+    describe: async (addon) => serversOf(addon).describe(addon),
+    cannotGrow: async (addon, storageGib) => serversOf(addon).cannotGrow(addon, storageGib),
     async postgresEngine() {
       if (engine === "auto") return (await isServed()) ? "cnpg" : undefined;
       return engine === "cnpg" ? "cnpg" : undefined;

@@ -27,7 +27,7 @@ type Engine<Server extends KubernetesObject> = {
   /** Returns undefined for an object that is no addon's. */
   statusOf: (server: Server, pods: V1Pod[], now: number) => AddonStatus | undefined;
   /** What is looked at besides, as often as the objects that are not watched. */
-  check?: (query: { namespace: string; labels: string }) => Promise<void>;
+  check?: (query: { namespace: string; labels: string }, servers: Server[]) => Promise<void>;
 };
 
 type NamespaceWatch = {
@@ -112,7 +112,8 @@ export function createNamespaceWatches<Server extends KubernetesObject>(
     // It may no longer be watched by now: it is not put back.
     watch.incomplete = new Set(serviceIds.filter((id) => owners.some((ids) => !ids.has(id))));
     watch.checkedAt = Date.now();
-    await engine.check?.(query);
+    const servers = serversIn(namespace).map(({ server }) => server);
+    await engine.check?.(query, servers);
   }
 
   return {

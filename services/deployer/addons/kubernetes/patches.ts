@@ -1,14 +1,11 @@
 import type { V1Pod, V1StatefulSet } from "@kubernetes/client-node";
 import { createReadGauge } from "../../../kit/telemetry.ts";
-import { parseImageReference } from "../../images/image-reference.ts";
 import type { AddonType } from "../../terms/services.ts";
 import { MOVED } from "./server/annotations.ts";
 import { addonStatus } from "./server/pod-status.ts";
+import { compareVersions, type ImageRelease, LINE, toRelease } from "./versions.ts";
 
 // Servers follow patch releases: one after another, each only once the one before is ready.
-
-/** How many numbers of a version say what reads the data of what. */
-const LINE: Record<AddonType, number> = { postgres: 1, redis: 2 };
 
 /** Returns the image of a newer patch release for a server that has this one. */
 export type NewerPatch = (type: AddonType, image: string) => string | undefined;
@@ -36,18 +33,8 @@ export function newerPatches(images: Record<AddonType, string[]>): NewerPatch {
     const own = toRelease(image);
     if (!own) return undefined;
     const newer = known[type].filter((one) => one && isNewerPatch(own, one, LINE[type]));
-    return newer.toSorted((one, other) => compare(other!.version, one!.version))[0]?.image;
+    return newer.toSorted((one, other) => compareVersions(other!.version, one!.version))[0]?.image;
   };
-}
-
-type ImageRelease = { image: string; program: string; version: number[]; variant: string };
-
-function toRelease(image: string): ImageRelease | undefined {
-  const found = parseImageReference(image);
-  if ("problem" in found) return undefined;
-  const [, version, variant = ""] = /^v?(\d+(?:\.\d+)+)(-.+)?$/.exec(found.tag ?? "") ?? [];
-  const program = found.repository.split("/").at(-1)!;
-  return version ? { image, program, version: version.split(".").map(Number), variant } : undefined;
 }
 
 function isNewerPatch(own: ImageRelease, other: ImageRelease, line: number): boolean {
@@ -57,13 +44,8 @@ function isNewerPatch(own: ImageRelease, other: ImageRelease, line: number): boo
     own.version.length === other.version.length &&
     own.version.length > line &&
     own.version.slice(0, line).every((part, at) => part === other.version[at]) &&
-    compare(other.version, own.version) > 0
+    compareVersions(other.version, own.version) > 0
   );
-}
-
-function compare(one: number[], other: number[]): number {
-  const at = one.findIndex((part, index) => part !== other[index]);
-  return at < 0 ? 0 : one[at]! - other[at]!;
 }
 
 /** Returns what decides about a server that is a StatefulSet; pure. Undefined where it is no addon's. */

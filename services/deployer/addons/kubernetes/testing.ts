@@ -150,7 +150,7 @@ export function addonsForTest() {
     /** The same with PostgreSQL on CloudNativePG, where new addons have this engine. */
     openEngines(engine: PostgresEngine, more: Partial<CnpgAddonsOptions> = {}) {
       const cnpg = createCnpgAddons({
-        ...{ ...options, image: images.postgres, operatorNamespace: "cnpg-system" },
+        ...{ ...options, images: [images.postgres], operatorNamespace: "cnpg-system" },
         egress: [
           {
             ports: [53, 443, 6443].flatMap((port) => ["TCP", "UDP"].map((protocol) => ({ port, protocol }))),

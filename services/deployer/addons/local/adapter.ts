@@ -1,6 +1,9 @@
 import type { Addon, AddonOutcome, AddonServers } from "../port.ts";
 import { createLocalBackups, type LocalBackupDeps } from "./backups.ts";
-import { dropDatabase, ensureDatabase } from "./shared-postgres.ts";
+import { dropDatabase, ensureDatabase, findVersion } from "./shared-postgres.ts";
+
+const ONE_VERSION = "On one machine, all addons of a type have the version of the server that is there.";
+const ONE_DISK = "On one machine, addons have no volumes: their data is on the machine's disk.";
 
 /**
  * Addons on one machine: a postgres addon is a role and a database in the server of `adminUrl`, a redis addon a server
@@ -10,6 +13,8 @@ export function createLocalAddons(deps: LocalBackupDeps): AddonServers {
   const { adminUrl, redis, redisProgram } = deps;
   const { hostname, port } = new URL(adminUrl);
   let changed = (_serviceId: string) => {};
+  /** Of the shared server, which does not change while this process runs. */
+  let version: string | undefined;
   const postgres = { host: hostname, port: port === "" ? 5432 : Number(port) };
 
   async function ensureRedis(addon: Addon, password: string): Promise<AddonOutcome> {
@@ -25,6 +30,13 @@ export function createLocalAddons(deps: LocalBackupDeps): AddonServers {
 
   return {
     postgresEngine: async () => undefined,
+    choiceOf: () => ({ versions: [], versionsReason: ONE_VERSION, storageReason: ONE_DISK }),
+    async describe({ type }) {
+      if (type !== "postgres") return {};
+      version ??= await findVersion(adminUrl);
+      return { version };
+    },
+    cannotGrow: async () => ONE_DISK,
     ownServer: ["redis"],
     backups: createLocalBackups(deps),
     async ensure(addon, password) {

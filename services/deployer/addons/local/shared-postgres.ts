@@ -26,6 +26,16 @@ export function ensureDatabase(adminUrl: string, serviceId: string, password: st
   });
 }
 
+/** Returns the version of the server, such as `18.1`. */
+export function findVersion(adminUrl: string): Promise<string> {
+  return asAdmin(adminUrl, async (admin) => {
+    const { rows } = await admin.query<{ version: string }>(
+      "select split_part(version(), ' ', 2) as version",
+    );
+    return rows[0]!.version;
+  });
+}
+
 /**
  * The names of what is made beside an addon's database: two databases and a role by backups and restores, a database and a
  * role of one name by proofs.

@@ -5,13 +5,14 @@ import { nameOf, namespaceOf, selector } from "../../../kube/names.ts";
 import { startWatches, type WatchScope } from "../../../kube/watch/watches.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { AddonType } from "../../../terms/services.ts";
-import { toStorableText } from "../../../terms/storable-text.ts";
-import type { Addon, AddonServers, AddonStatus } from "../../port.ts";
+import type { Addon, AddonServers, AddonStatus, PlacedAddon } from "../../port.ts";
 import { createKubernetesBackups, type KubernetesBackupsOptions } from "../backups/adapter.ts";
 import { createNamespaceWatches } from "../namespace-watch.ts";
 import { createPatches, newerPatches } from "../patches.ts";
 import { GENERATION, MOVED, SIZE } from "../server/annotations.ts";
 import { programs } from "../server/server-scripts.ts";
+import { largerOf, quantityOf, refusesGrowth, smallestVolume, wordsOf } from "../server/volumes.ts";
+import { imageFor, versionOf } from "../versions.ts";
 import { type ArchivesOptions, createArchives, NO_ARCHIVE } from "./archive.ts";
 import {
   CHANGED,
@@ -35,8 +36,8 @@ export type CnpgAddonsOptions = CnpgManifestOptions &
     ensureNamespace: (addon: Addon) => Promise<unknown>;
     /** Whether an environment's namespace exists. */
     hasNamespace: (namespace: string) => boolean;
-    /** Of new servers. */
-    image: string;
+    /** Of new servers, the installation's first. */
+    images: string[];
     storage: { size: string; className?: string };
     /** Those that running servers may move to. */
     patchImages: Record<AddonType, string[]>;
@@ -49,16 +50,13 @@ export type CnpgAddonsOptions = CnpgManifestOptions &
 const REMOVE_MS = 120_000;
 /** Others write the status of a Cluster, and with it the version that its change must have seen. */
 const MAX_ATTEMPTS = 10;
-/** Characters of the API's own words in a message. */
-const MAX_QUOTE = 300;
-
 /**
  * PostgreSQL addons on CloudNativePG: each a Cluster of its operator, whose primary a Service of the addon's name leads to.
  * A new password is another content of the Secret that the role's password comes from: no server restarts.
  */
 export function createCnpgAddons(
   options: CnpgAddonsOptions,
-): Omit<AddonServers, "ownServer" | "postgresEngine"> & { stop: () => Promise<void> } {
+): Omit<AddonServers, "ownServer" | "postgresEngine" | "choiceOf"> & { stop: () => Promise<void> } {
   const { kube, namespacePrefix } = options;
   let changed = (_serviceId: string) => {};
   const watches = createNamespaceWatches<kinds.PostgresClusterObject>(
@@ -116,15 +114,20 @@ export function createCnpgAddons(
     }
   }
 
-  function fixedSettings({ serviceId }: Addon, before: kinds.PostgresClusterObject | undefined) {
-    const { image, storage } = options;
-    if (!before?.spec) return { image, storage: storage.size, storageClass: storage.className };
+  function fixedSettings(addon: Addon, before: kinds.PostgresClusterObject | undefined) {
+    const { serviceId, version, storageGib } = addon;
+    const { images, storage } = options;
+    const asked = storageGib === undefined ? undefined : quantityOf(storageGib);
+    if (!before?.spec) {
+      const image = imageFor("postgres", version, images);
+      return { image, storage: asked ?? storage.size, storageClass: storage.className };
+    }
     const { imageName, storage: held } = before.spec;
     const patch = serviceId === patches.next() ? newer("postgres", imageName) : undefined;
     return {
       image: patch ?? imageName,
       moved: patch ?? before.metadata?.annotations?.[MOVED],
-      storage: held.size,
+      storage: largerOf(held.size, asked),
       storageClass: held.storageClass,
     };
   }
@@ -155,7 +158,19 @@ export function createCnpgAddons(
     return (await kube.list(kinds.Pod, { namespace: spaceOf(environmentId), labels })).items;
   };
 
+  const volumesOf = ({ serviceId, environmentId }: PlacedAddon) => ({
+    namespace: spaceOf(environmentId),
+    labels: selector({ [CLUSTER]: nameOf(serviceId) }),
+  });
+
   return {
+    async describe(addon) {
+      const { serviceId, environmentId } = addon;
+      const cluster = await kube.get(kinds.PostgresCluster, nameOf(serviceId), spaceOf(environmentId));
+      const storageBytes = await smallestVolume(kube, volumesOf(addon));
+      return { version: versionOf(cluster?.spec?.imageName), storageBytes };
+    },
+    cannotGrow: (addon, storageGib) => refusesGrowth(kube, volumesOf(addon), quantityOf(storageGib)),
     backups: {
       ...backups,
       noArchive: () => (options.archive ? undefined : NO_ARCHIVE),
@@ -178,7 +193,7 @@ export function createCnpgAddons(
           { err: error, serviceId: addon.serviceId },
           "the cluster refuses the server of an addon",
         );
-        return { state: "failed", message: `The cluster refuses the server: ${reasonOf(error)}` };
+        return { state: "failed", message: `The cluster refuses the server: ${wordsOf(error)}` };
       }
       watches.markComplete(spaceOf(addon.environmentId), addon.serviceId);
       return clusterOutcome(cluster, await podsOf(addon), { ...addon, secretVersion }, Date.now());
@@ -236,19 +251,4 @@ function changedAt(
   return before === undefined || (held === size && before.spec?.instances === replicas)
     ? at
     : String(Date.now());
-}
-
-function reasonOf(error: unknown): string {
-  const { message } = bodyOf(error);
-  return toStorableText(message ?? "no reason was given").slice(0, MAX_QUOTE);
-}
-
-function bodyOf(error: unknown): { message?: string } {
-  try {
-    const { body } = error as { body?: unknown };
-    return (typeof body === "string" ? JSON.parse(body) : body) ?? {};
-  } catch {
-    // Something between the API and this process answered.
-    return {};
-  }
 }

@@ -165,10 +165,10 @@ test.concurrent("two deployers that make an addon at once make one, and a third 
 test.concurrent("a server moves to a newer patch release, with its data, and once", async () => {
   const [image, newer] = await Promise.all(["15.1", "15.2"].map((tag) => cluster.tagPostgres(tag)));
   const [addon, password] = [newAddon(), newPassword()];
-  await until("ready", addon, password, cluster.openEngines("cnpg", { image }));
+  await until("ready", addon, password, cluster.openEngines("cnpg", { images: [image!] }));
   expect(await cluster.ask(addon, password, WRITE)).toMatchObject({ ok: true });
   const patchImages = { postgres: [newer!], redis: [] };
-  const next = cluster.openEngines("cnpg", { image: newer, patchImages, patchAfterMs: 0 });
+  const next = cluster.openEngines("cnpg", { images: [newer!], patchImages, patchAfterMs: 0 });
   await eventually("it is its turn", async () => (await next.status(addon))?.outdated);
   await until("ready", addon, password, next);
   await eventually("it serves with the newer image", async () => {
@@ -181,12 +181,12 @@ test.concurrent("a server moves to a newer patch release, with its data, and onc
 
 test.concurrent("an image that cannot be pulled, or is none for the operator, is reported", async () => {
   const [addon, password] = [newAddon(), newPassword()];
-  const wrong = cluster.openEngines("cnpg", { image: `${cluster.images.postgres}-none` });
+  const wrong = cluster.openEngines("cnpg", { images: [`${cluster.images.postgres}-none`] });
   expect(await until("failed", addon, password, wrong)).toMatchObject({
     message: expect.stringMatching(/The server's image, .*-none, cannot be pulled/),
   });
   await wrong.remove(addon);
-  const unnumbered = cluster.openEngines("cnpg", { image: "example.test/postgres:newest" });
+  const unnumbered = cluster.openEngines("cnpg", { images: ["example.test/postgres:newest"] });
   expect(await until("failed", newAddon(addon.environmentId), password, unnumbered)).toMatchObject({
     message: expect.stringContaining("The cluster refuses the server"),
   });

@@ -13,7 +13,7 @@ import type { Placement } from "../../../kube/pods/placement.ts";
 import { resourcesOf } from "../../../kube/pods/resources.ts";
 import { addonName } from "../../keys.ts";
 import type { Addon } from "../../port.ts";
-import { GENERATION, MOVED, SIZE } from "../server/annotations.ts";
+import { GENERATION, MOVED, SIZE, STORAGE } from "../server/annotations.ts";
 import type { ManifestOptions } from "../server/manifests.ts";
 import { programs } from "../server/server-scripts.ts";
 
@@ -147,6 +147,7 @@ export function clusterOf(
         [SIZE]: size,
         ...(fixed.moved !== undefined && { [MOVED]: fixed.moved }),
         ...(changedAt !== undefined && { [CHANGED]: changedAt }),
+        ...(addon.storageGib !== undefined && { [STORAGE]: String(addon.storageGib) }),
       },
     },
     spec: {

@@ -5,7 +5,7 @@ import type { ServiceSize } from "../../../terms/services.ts";
 import { toStorableText } from "../../../terms/storable-text.ts";
 import { addonName } from "../../keys.ts";
 import type { AddonOutcome, AddonStatus } from "../../port.ts";
-import { SIZE } from "../server/annotations.ts";
+import { SIZE, STORAGE } from "../server/annotations.ts";
 import { findProblem, readiness } from "../server/pod-status.ts";
 import { CHANGED } from "./manifests.ts";
 
@@ -51,7 +51,9 @@ export function clusterStatus(
   const size = annotations[SIZE] as ServiceSize;
   const problem = problemOf(cluster, pods, now);
   const replicas = cluster.spec?.instances;
-  const known = { serviceId, environmentId, type: "postgres", engine: "cnpg", size, replicas } as const;
+  const { [STORAGE]: asked } = annotations;
+  const own = { replicas, ...(asked && { storageGib: Number(asked) }) };
+  const known = { serviceId, environmentId, type: "postgres", engine: "cnpg", size, ...own } as const;
   const usage = usageOf(cluster, pods, problem === undefined);
   if (!problem) return { ...known, running: true, usage, primary: cluster.status?.currentPrimary };
   const state = problem.broken ? "degraded" : "starting";

@@ -12,7 +12,7 @@ import { label, labelsOf, nameOf, namespaceOf } from "../../../kube/names.ts";
 import type { Placement } from "../../../kube/pods/placement.ts";
 import { resourcesOf } from "../../../kube/pods/resources.ts";
 import type { Addon } from "../../port.ts";
-import { GENERATION, MOVED, PASSWORD, RESTORED, SIZE } from "./annotations.ts";
+import { GENERATION, MOVED, PASSWORD, RESTORED, SIZE, STORAGE } from "./annotations.ts";
 import { DATA, FILES, passwordMark, programs } from "./server-scripts.ts";
 
 /**
@@ -96,6 +96,7 @@ export function addonObjects(
         annotations: {
           [GENERATION]: String(addon.generation),
           ...(fixed.moved !== undefined && { [MOVED]: fixed.moved }),
+          ...(addon.storageGib !== undefined && { [STORAGE]: String(addon.storageGib) }),
         },
       },
       spec: {

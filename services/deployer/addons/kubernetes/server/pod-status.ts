@@ -4,7 +4,7 @@ import { PULL_FAILURES, START_FAILURES } from "../../../kube/pods/pod-failures.t
 import type { AddonType, ServiceSize } from "../../../terms/services.ts";
 import { toStorableText } from "../../../terms/storable-text.ts";
 import type { AddonOutcome, AddonStatus } from "../../port.ts";
-import { PASSWORD, SIZE } from "./annotations.ts";
+import { PASSWORD, SIZE, STORAGE } from "./annotations.ts";
 
 /** What keeps a server from serving. `broken`: it needs somebody's help. */
 type Problem = { message: string; broken: boolean };
@@ -41,7 +41,8 @@ export function addonStatus(
   const [serviceId, environmentId] = [labels[label("serviceId")], labels[label("environmentId")]];
   if (!serviceId || !environmentId || set.metadata?.deletionTimestamp) return undefined;
   const type = labels["app.kubernetes.io/name"] as AddonType;
-  const known = { serviceId, environmentId, type };
+  const asked = set.metadata?.annotations?.[STORAGE];
+  const known = { serviceId, environmentId, type, ...(asked && { storageGib: Number(asked) }) };
   const size = (pod?.metadata?.annotations?.[SIZE] ??
     set.spec?.template?.metadata?.annotations?.[SIZE]) as ServiceSize;
   const { ready, at } = readiness(pod);

@@ -4,8 +4,8 @@ import { startKubeApi } from "../../../../../test/support/kube-api/server.ts";
 import { Refusal } from "../../../../../test/support/kube-api/store.ts";
 import { eventually } from "../../../../kit/testing/testing.ts";
 import { connectKube } from "../../../kube/client.ts";
-import { Namespace, PersistentVolumeClaim } from "../../../kube/kinds.ts";
-import { label, labelsOf } from "../../../kube/names.ts";
+import { Namespace, PersistentVolumeClaim, StatefulSet } from "../../../kube/kinds.ts";
+import { label, labelsOf, nameOf } from "../../../kube/names.ts";
 import { bytesOf } from "../../../kube/pods/resources.ts";
 import { createKubernetesAddons } from "../adapter.ts";
 
@@ -51,7 +51,7 @@ async function cluster(volumes: Record<string, string>, growTo: string | undefin
   const sizeOf = async (name: string) =>
     (await kube.get<V1PersistentVolumeClaim>(PersistentVolumeClaim, name, NAMESPACE))?.spec?.resources
       ?.requests?.storage;
-  return { api, servers, warnings, sizeOf };
+  return { api, kube, servers, warnings, sizeOf };
 }
 
 test("volumes of running servers grow to a larger size, and none shrinks", async () => {
@@ -85,4 +85,66 @@ test("a volume that the cluster does not let grow is reported, and keeps none fr
   });
   expect(await sizeOf("one")).toBe("1Gi");
   expect(warnings).toContainEqual(expect.objectContaining({ namespace: NAMESPACE, volume: "one" }));
+});
+
+test("the volume of an addon grows as its users ask, is asked about first, and is created as large as they ask", async () => {
+  const { api, kube, servers, sizeOf } = await cluster({}, undefined);
+  const addon = {
+    ...{ serviceId: "svc_1", accountId: "acc_1", projectId: "prj_1", environmentId: "env_1" },
+    ...{ name: "db", type: "postgres" as const, size: "nano" as const, generation: 0 },
+  };
+  const made = async () => {
+    const { spec } = (await kube.get(StatefulSet, nameOf("svc_1"), NAMESPACE)) ?? {};
+    return spec?.volumeClaimTemplates?.[0]?.spec?.resources?.requests?.storage;
+  };
+  await servers.ensure({ ...addon, storageGib: 7 }, "a-password");
+  expect(await made()).toBe("7Gi");
+
+  // As the cluster makes it from the template.
+  const labels = { ...labelsOf({ kind: "addon" }), [label("serviceId")]: "svc_1" };
+  const spec = { resources: { requests: { storage: "7Gi" } } };
+  api.store.put(
+    { ...PersistentVolumeClaim, namespace: NAMESPACE },
+    { metadata: { name: "data", labels }, spec },
+  );
+  let refuses = true;
+  api.beforeEach(({ verb, plural }) => {
+    if (refuses && verb === "merge" && plural === "persistentvolumeclaims")
+      throw new Refusal(403, "only dynamically provisioned pvc can be resized");
+  });
+  expect(await servers.cannotGrow(addon, 7)).toBeUndefined();
+  expect(await servers.cannotGrow(addon, 8)).toContain("only dynamically provisioned pvc can be resized");
+  refuses = false;
+  expect(await servers.cannotGrow(addon, 8)).toBeUndefined();
+  expect([await sizeOf("data"), await servers.describe(addon)]).toEqual([
+    "7Gi",
+    { version: "18.1", storageBytes: 7 * 1024 ** 3 },
+  ]);
+
+  await servers.ensure({ ...addon, storageGib: 8 }, "a-password");
+  expect([await sizeOf("data"), await made()]).toEqual(["8Gi", "7Gi"]);
+  expect(await servers.describe(addon)).toMatchObject({ storageBytes: 8 * 1024 ** 3 });
+  await servers.ensure(addon, "a-password");
+  expect(await sizeOf("data")).toBe("8Gi");
+});
+
+test("a volume that could not grow at once as its users asked grows later", async () => {
+  const { api, servers, sizeOf } = await cluster({ data: "7Gi" }, undefined);
+  let refuses = true;
+  api.beforeEach(({ verb, plural }) => {
+    if (refuses && verb === "merge" && plural === "persistentvolumeclaims")
+      throw new Refusal(403, "exceeded quota");
+  });
+  const addon = {
+    ...{ serviceId: "svc_1", accountId: "acc_1", projectId: "prj_1", environmentId: "env_1" },
+    ...{ name: "db", type: "postgres" as const, size: "nano" as const, generation: 0, storageGib: 9 },
+  };
+  await servers.ensure(addon, "a-password");
+  expect(await sizeOf("data")).toBe("7Gi");
+  await eventually("it knows the server", async () => (await servers.status(addon))?.storageGib === 9);
+  refuses = false;
+  await eventually("it has grown", async () => {
+    await servers.list();
+    return (await sizeOf("data")) === "9Gi";
+  });
 });

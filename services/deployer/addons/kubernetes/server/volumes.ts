@@ -1,28 +1,93 @@
 import { isStatus, type Kube } from "../../../kube/client.ts";
 import { PersistentVolumeClaim } from "../../../kube/kinds.ts";
+import { label } from "../../../kube/names.ts";
 import { bytesOf } from "../../../kube/pods/resources.ts";
 import type { Logger } from "../../../shared/logger.ts";
+import { toStorableText } from "../../../terms/storable-text.ts";
+
+type Volumes = { namespace: string; labels: string };
+
+/** Characters of the cluster's own words in a message. */
+const MAX_QUOTE = 300;
+
+/** Returns a number of GiB as the cluster takes it. */
+export const quantityOf = (gib: number) => `${gib}Gi`;
+
+/** Returns the larger one of two sizes. */
+export function largerOf(one: string, other: string | undefined): string {
+  return other !== undefined && bytesOf(other) > bytesOf(one) ? other : one;
+}
+
+/** Returns how many bytes the smallest of these volumes is to have; undefined where there is none. */
+export async function smallestVolume(kube: Kube, given: Volumes): Promise<number | undefined> {
+  const sizes = (await listVolumes(kube, given)).map(({ storage }) => bytesOf(storage));
+  return sizes.length > 0 ? Math.min(...sizes) : undefined;
+}
 
 /**
- * Requests that the volumes of a namespace that have these labels grow to `size`; larger ones stay. A cluster refuses it
- * where the storage class does not allow it, or a quota: such a volume stays as it is, which is logged.
+ * Requests that volumes grow to the size that `sizeFor` returns for the service they belong to; larger ones stay. A cluster
+ * refuses it where the storage class does not allow it, or a quota: such a volume stays as it is, which is logged.
  */
 export async function growVolumes(
-  { kube, log, size }: { kube: Kube; log: Logger; size: string },
-  given: { namespace: string; labels: string },
+  { kube, log }: { kube: Kube; log: Logger },
+  given: Volumes,
+  sizeFor: (serviceId: string | undefined) => string | undefined,
 ): Promise<void> {
-  const { items } = await kube.list(PersistentVolumeClaim, given);
-  for (const { metadata = {}, spec } of items) {
-    const { name = "", namespace, deletionTimestamp } = metadata;
-    const storage = spec?.resources?.requests?.storage;
-    if (deletionTimestamp || !storage || !(bytesOf(storage) < bytesOf(size))) continue;
-    const larger = { metadata: { name, namespace }, spec: { resources: { requests: { storage: size } } } };
-    await kube.merge(PersistentVolumeClaim, larger).then(
+  for (const { name, namespace, serviceId, storage } of await listVolumes(kube, given)) {
+    const size = sizeFor(serviceId);
+    if (size === undefined || bytesOf(storage) >= bytesOf(size)) continue;
+    await kube.merge(PersistentVolumeClaim, larger({ name, namespace }, size)).then(
       () => log.info({ namespace, volume: name, from: storage, to: size }, "the volume of an addon grows"),
       (err) => {
         if (!isStatus(err, 403, 422)) throw err;
         log.warn({ err, namespace, volume: name }, "the cluster does not let the volume of an addon grow");
       },
     );
+  }
+}
+
+/** Returns why the cluster would not let one of these volumes grow to `size`, as a sentence; undefined where it would. */
+export async function refusesGrowth(kube: Kube, given: Volumes, size: string): Promise<string | undefined> {
+  for (const { name, namespace, storage } of await listVolumes(kube, given)) {
+    if (bytesOf(storage) >= bytesOf(size)) continue;
+    try {
+      await kube.merge(PersistentVolumeClaim, larger({ name, namespace }, size), { dryRun: true });
+    } catch (error) {
+      if (!isStatus(error, 403, 422)) throw error;
+      return `The cluster does not let the volume grow: ${wordsOf(error)}`;
+    }
+  }
+  return undefined;
+}
+
+async function listVolumes(kube: Kube, given: Volumes) {
+  const { items } = await kube.list(PersistentVolumeClaim, given);
+  return items.flatMap(({ metadata = {}, spec }) => {
+    const { name = "", namespace, labels, deletionTimestamp } = metadata;
+    const storage = spec?.resources?.requests?.storage;
+    return deletionTimestamp || !storage
+      ? []
+      : { name, namespace, storage, serviceId: labels?.[label("serviceId")] };
+  });
+}
+
+const larger = (metadata: { name: string; namespace?: string }, storage: string) => ({
+  metadata,
+  spec: { resources: { requests: { storage } } },
+});
+
+/** Returns what the cluster's API says in an error. */
+export function wordsOf(error: unknown): string {
+  const { message } = bodyOf(error);
+  return toStorableText(message ?? "no reason was given").slice(0, MAX_QUOTE);
+}
+
+function bodyOf(error: unknown): { message?: string } {
+  try {
+    const { body } = error as { body?: unknown };
+    return (typeof body === "string" ? JSON.parse(body) : body) ?? {};
+  } catch {
+    // Something between the API and this process answered.
+    return {};
   }
 }

@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { refusal, refused } from "../../kit/testing/refusal.ts";
+import { eventually } from "../../kit/testing/testing.ts";
+import type { Addon, AddonStatus } from "../addons/port.ts";
+import { addonAdmin } from "../addons/testing.ts";
+import { startLocalEngine } from "../engine/local.ts";
+import { createWebService, startDeployer, type TestDeployer } from "../testing/testing.ts";
+
+let berth: TestDeployer;
+beforeAll(async () => {
+  berth = await startDeployer({ ADDON_POSTGRES_URL: await addonAdmin() });
+});
+afterAll(() => berth?.stop());
+
+test("a PostgreSQL addon has standbys where its engine has them, and says whether", async () => {
+  const { catalog, environment } = await createWebService(berth.port);
+  const create = (replicas: number, type = "postgres") =>
+    catalog.createService({ ...environment, name: "db", type, config: { replicas }, staged: true });
+  expect(await refused(create(2))).toBe("422 validation_failed not_supported_here");
+  expect((await refusal(create(2))).message).toContain("Only PostgreSQL on CloudNativePG has standbys");
+  expect(await refused(create(0))).toBe("422 validation_failed out_of_range");
+  expect(await refused(create(4))).toBe("422 validation_failed out_of_range");
+  expect(await refused(create(1, "redis"))).toBe("422 validation_failed not_deployable");
+  const { id, capabilities } = await create(1);
+  expect(capabilities).toMatchObject({
+    maxReplicas: 1,
+    maxReplicasReason: expect.stringContaining("CloudNativePG"),
+  });
+  const service = { ...environment, service: "db" };
+  const scale = (replicas: number) => catalog.updateService({ ...service, config: { replicas } });
+  expect(await refused(scale(2))).toBe("422 validation_failed not_supported_here");
+
+  await berth.pool.query("update services set addon_engine = 'cnpg' where id = $1", [id]);
+  expect(await scale(3)).toMatchObject({
+    config: { replicas: 3, size: "nano" },
+    capabilities: { maxReplicas: 3 },
+  });
+  expect((await catalog.getService(service)).capabilities?.maxReplicasReason).toBeUndefined();
+  expect(await refused(scale(4))).toBe("422 validation_failed out_of_range");
+});
+
+test("on one machine an addon has the version and the disk that are there, and says so", async () => {
+  const { catalog, environment } = await createWebService(berth.port);
+  const create = (config: object, type = "postgres") =>
+    catalog.createService({ ...environment, name: "db", type, config });
+  for (const config of [{ version: "18" }, { storageGib: 5 }])
+    expect(await refused(create(config))).toBe("422 validation_failed not_supported_here");
+  expect((await refusal(create({ version: "18" }))).message).toContain(
+    "the version of the server that is there",
+  );
+  expect(await refused(create({ storageGib: 5 }, "web"))).toBe("422 validation_failed not_for_type");
+  await create({});
+  const { capabilities, server } = await catalog.getService(environment.at("db"));
+  expect(capabilities).toMatchObject({
+    versions: [],
+    versionsReason: expect.stringContaining("On one machine"),
+    storage: false,
+    storageReason: expect.stringContaining("On one machine"),
+  });
+  expect(server?.version).toMatch(/^\d+/);
+});
+
+describe("where addons have volumes, and versions to choose from", () => {
+  const GIB = 1024 ** 3;
+  let cluster: TestDeployer;
+  /** What the servers were asked for, by service. */
+  const made = new Map<string, Addon>();
+  let refusedGrowth: string | undefined;
+
+  beforeAll(async () => {
+    const env = { ADDON_POSTGRES_URL: await addonAdmin(), PLAN_STORAGE: '{"enterprise":20}' };
+    cluster = await startDeployer(env, async (config, secrets, log) => {
+      const engine = await startLocalEngine(config as never, secrets, log);
+      const { addonServers } = engine;
+      const statusOf = (serviceId: string): AddonStatus | undefined => {
+        const addon = made.get(serviceId);
+        return addon && { ...addon, running: true, usage: [] };
+      };
+      return {
+        ...engine,
+        addonServers: {
+          ...addonServers,
+          ownServer: ["postgres", "redis"],
+          choiceOf: () => ({ versions: ["18", "17"] }),
+          describe: async ({ serviceId }) => {
+            const { version = "18", storageGib = 10 } = made.get(serviceId) ?? {};
+            return { version: `${version}.1`, storageBytes: storageGib * GIB };
+          },
+          cannotGrow: async () => refusedGrowth,
+          status: async ({ serviceId }) => statusOf(serviceId),
+          list: async () => [...made.keys()].flatMap((serviceId) => statusOf(serviceId) ?? []),
+          async ensure(addon, password) {
+            const outcome = await addonServers.ensure(addon, password);
+            if (outcome.state === "ready") made.set(addon.serviceId, addon);
+            return outcome;
+          },
+        },
+      };
+    });
+  });
+  afterAll(() => cluster?.stop());
+
+  async function scene() {
+    const { catalog, environment } = await createWebService(cluster.port);
+    const db = environment.at("db");
+    const create = (config: object, more: object = {}) =>
+      catalog.createService({ ...environment, name: "db", type: "postgres", config, ...more });
+    const change = (config: object) => catalog.updateService({ ...db, config });
+    const isReady = async (path = db) => {
+      await eventually("it runs", async () => (await catalog.getService(path)).status === "running");
+    };
+    return { catalog, environment, db, create, change, isReady };
+  }
+
+  test("a new addon has the version and the storage that were asked for, and shows what its server is", async () => {
+    const { catalog, create, db, isReady } = await scene();
+    expect((await refusal(create({ version: "16" }))).message).toContain("There is 18 or 17");
+    for (const version of ["", "eighteen", "18.", "1".repeat(5)])
+      expect(await refused(create({ version }))).toBe("422 validation_failed invalid_version");
+    for (const storageGib of [0, -1, 65_537])
+      expect(await refused(create({ storageGib }))).toBe("422 validation_failed out_of_range");
+    expect(await refused(create({ storageGib: 21 }))).toBe("403 quota_exceeded");
+    const { id, config, capabilities } = await create({ version: "17", storageGib: 20 });
+    expect(config).toMatchObject({ version: "17", storageGib: 20 });
+    expect(capabilities).toMatchObject({ versions: ["18", "17"], storage: true });
+    await isReady();
+    expect(made.get(id)).toMatchObject({ version: "17", storageGib: 20 });
+    expect((await catalog.getService(db)).server).toMatchObject({ version: "17.1", storageBytes: 20 * GIB });
+  });
+
+  test("an addon's volume grows, never shrinks, and not beyond what the plan or the cluster allow", async () => {
+    const { create, change, isReady } = await scene();
+    const { id } = await create({});
+    await isReady();
+    expect((await refusal(change({ storageGib: 9 }))).message).toContain("The volume has 10 GiB");
+    expect(await refused(change({ storageGib: 21 }))).toBe("403 quota_exceeded");
+    refusedGrowth = "The cluster does not let the volume grow: no.";
+    expect(await refusal(change({ storageGib: 15 }))).toMatchObject({ message: refusedGrowth });
+    refusedGrowth = undefined;
+    expect((await change({ storageGib: 15 })).config).toMatchObject({ storageGib: 15 });
+    await eventually("it has grown", async () => made.get(id)?.storageGib === 15);
+    expect(await refused(change({ storageGib: 14 }))).toBe("422 validation_failed out_of_range");
+    // What it has already can be sent again, with another change.
+    expect((await change({ storageGib: 15, size: "nano" })).config).toMatchObject({ storageGib: 15 });
+  });
+
+  test("an addon keeps its version, and another one has its data with another version and as much storage", async () => {
+    const { catalog, environment, create, change, isReady } = await scene();
+    const { id } = await create({ version: "17", storageGib: 12 });
+    await isReady();
+    expect(await refusal(change({ version: "18" }))).toMatchObject({
+      message: expect.stringContaining("from: service"),
+    });
+    expect((await change({ version: "17" })).config).toMatchObject({ version: "17" });
+    const fork = await create({ version: "18" }, { name: "newer", from: { service: id } });
+    expect(fork.config).toMatchObject({ version: "18", storageGib: 12 });
+    await isReady(environment.at("newer"));
+    expect(made.get(fork.id)).toMatchObject({ version: "18", storageGib: 12 });
+    expect((await catalog.getService(environment.at("db"))).config).toMatchObject({ version: "17" });
+  });
+});

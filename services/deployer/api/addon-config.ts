@@ -1,0 +1,88 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { ServiceConfig } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import { invalid } from "../../kit/rpc/refusals.ts";
+import type { AddonServer, AddonServers, PlacedAddon } from "../addons/port.ts";
+import type { ServiceRow } from "../projects/services-sql.ts";
+import { type AddonEngine, type AddonType, isDeployable } from "../terms/services.ts";
+
+// What the servers of addons here can have of what a configuration asks for (docs/addons.md).
+
+type Servers = Pick<AddonServers, "postgresEngine" | "choiceOf" | "describe" | "cannotGrow">;
+type Asked = Pick<ServiceConfig, "replicas" | "version" | "storageGib">;
+
+/** Why an addon has a single server. */
+export const NO_STANDBYS =
+  "Only PostgreSQL on CloudNativePG has standbys. Addons keep what they were made with: restore a backup of this one into a new one, once the installation makes new ones there.";
+
+export const NO_REDIS_STANDBYS = "A redis addon has one server.";
+
+const KEEPS_VERSION =
+  "An addon keeps its version. Create another one with this version from the data of this one (from: service), and connect its apps to it.";
+const GIB = 1024 ** 3;
+/** For the server to say what it is: a service is shown without it otherwise. */
+const MOST_MS = 2_000;
+
+/** Throws 422 for what a new service asks for and its server cannot have. */
+export async function requireChoice(servers: Servers, type: string, config: Asked = {}): Promise<void> {
+  if (isDeployable(type)) return;
+  const { replicas, version, storageGib } = config;
+  if (type === "postgres") await requireStandbys(servers, replicas);
+  const { versions, versionsReason, storageReason } = servers.choiceOf(type as AddonType);
+  if (version !== undefined && !versions.includes(version))
+    throw invalid(
+      "config.version",
+      "not_supported_here",
+      versionsReason ?? `There is no version ${version} here. There is ${words.format(versions)}.`,
+    );
+  if (storageGib !== undefined && storageReason !== undefined)
+    throw invalid("config.storageGib", "not_supported_here", storageReason);
+}
+
+/** Throws 422 for a change that the server of an addon cannot follow. */
+export async function requireChange(
+  servers: Servers,
+  environmentId: string,
+  row: Pick<ServiceRow, "id" | "type" | "config" | "addonState" | "addonEngine" | "staged">,
+  change: Asked,
+): Promise<void> {
+  const { id: serviceId, type, config, addonState, addonEngine, staged } = row;
+  if (isDeployable(type)) return;
+  const made = addonEngine ?? (addonState === "ready" ? "usual" : undefined);
+  if (type === "postgres") await requireStandbys(servers, change.replicas, made);
+  const version = change.version === config.version ? undefined : change.version;
+  const storageGib = change.storageGib === config.storageGib ? undefined : change.storageGib;
+  if (version !== undefined && !staged) throw invalid("config.version", "not_supported_here", KEEPS_VERSION);
+  await requireChoice(servers, type, { version, storageGib });
+  if (storageGib === undefined || staged) return;
+  const addon = { serviceId, type: type as AddonType, environmentId, engine: addonEngine ?? undefined };
+  await requireGrowth(servers, addon, storageGib, config.storageGib);
+}
+
+async function requireGrowth(servers: Servers, addon: PlacedAddon, gib: number, before = 0): Promise<void> {
+  const { storageBytes = 0 } = await servers.describe(addon);
+  const least = Math.max(before, storageBytes / GIB);
+  if (gib < least)
+    throw invalid(
+      "config.storageGib",
+      "out_of_range",
+      `The volume has ${least} GiB, and volumes never shrink.`,
+    );
+  const refusal = await servers.cannotGrow(addon, gib);
+  if (refusal !== undefined) throw invalid("config.storageGib", "not_supported_here", refusal);
+}
+
+/** Throws 422 for a PostgreSQL addon that is to have standbys and cannot; `made`: the engine of one that was made. */
+async function requireStandbys(servers: Servers, replicas = 1, made?: AddonEngine | "usual"): Promise<void> {
+  if (replicas <= 1) return;
+  const engine = made ?? (await servers.postgresEngine()) ?? "usual";
+  if (engine === "usual") throw invalid("config.replicas", "not_supported_here", NO_STANDBYS);
+}
+
+/** Returns what is shown of an addon's server; undefined where that is not known in time. */
+export async function serverShown(servers: Servers, addon: PlacedAddon): Promise<AddonServer | undefined> {
+  const late = delay(MOST_MS, undefined, { ref: false });
+  const found = await Promise.race([servers.describe(addon), late]).catch(() => undefined);
+  return found && Object.values(found).some((value) => value !== undefined) ? found : undefined;
+}
+
+const words = new Intl.ListFormat("en-GB", { type: "disjunction" });
