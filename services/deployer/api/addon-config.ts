@@ -5,7 +5,7 @@ import type { AddonServer, AddonServers, PlacedAddon } from "../addons/port.ts";
 import type { ServiceRow } from "../projects/services-sql.ts";
 import { type AddonEngine, type AddonType, isDeployable } from "../terms/services.ts";
 
-// What the servers of addons here can have of what a configuration asks for (docs/addons.md).
+// What the servers of addons here can have of what a configuration asks for (docs/addons.md#data).
 
 type Servers = Pick<AddonServers, "postgresEngine" | "choiceOf" | "describe" | "cannotGrow">;
 type Asked = Pick<ServiceConfig, "replicas" | "version" | "storageGib">;

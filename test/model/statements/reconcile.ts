@@ -34,6 +34,7 @@ export function reconcile(): Statements {
           keptVersion: s.kept_version,
           size: orNull(s.config.size),
           replicas: s.config.replicas ?? 1,
+          storageGib: null,
           engine: s.addon_engine,
           rotating: s.addon_next_secret !== null,
           active: active
