@@ -141,7 +141,7 @@ export const SECTIONS: Section[] = [
       },
       {
         word: "addons",
-        summary: "List addons, and connect to one",
+        summary: "List addons, connect to one, and exchange two",
         load: async () => (await import("./commands/tools/addons.ts")).commands,
       },
       {

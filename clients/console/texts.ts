@@ -465,6 +465,7 @@ export const texts = {
       "service.update": "changed the service {name}[, renamed from {formerName}]",
       "service.delete": "deleted the service {name}",
       "service.restart": "restarted the service {name}",
+      "service.promote": "gave the addon {formerName} the name {name}",
       "service.rotate_credentials": "changed the password of the addon {name}",
       "deployment.create": "deployed version {version} of {service}[, back to version {restoredVersion}]",
       "deployment.cancel": "canceled version {version} of {service}",

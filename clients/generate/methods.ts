@@ -77,6 +77,7 @@ export const METHODS: Record<string, Record<string, string>> = {
     delete: "deleteService",
     restart: "restartService",
     rotateCredentials: "rotateCredentials",
+    promote: "promoteService",
   },
   backups: {
     create: "createBackup",

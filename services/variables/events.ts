@@ -36,17 +36,14 @@ export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: A
           namedAt,
         }),
     ),
-    on(ServiceRenamedSchema, (tx, { accountId, projectId, environmentId, serviceId, name, type, namedAt }) =>
-      insertChain(tx, {
-        accountId,
-        projectId,
-        environmentId,
-        serviceId,
-        serviceName: name,
-        serviceType: type,
-        namedAt,
-      }),
-    ),
+    on(ServiceRenamedSchema, async (tx, { successor, ...renamed }) => {
+      const { accountId, projectId, environmentId, type: serviceType } = renamed;
+      // Who has the name from now on first: otherwise what is connected to it would dangle.
+      for (const { serviceId, name, namedAt } of successor ? [successor, renamed] : [renamed]) {
+        const ids = { accountId, projectId, environmentId, serviceId };
+        await insertChain(tx, { ...ids, serviceName: name, serviceType, namedAt });
+      }
+    }),
     on(ServiceConfiguredSchema, async (tx, { serviceId }) => void (await markConfigEnv(tx, serviceId))),
     on(ProjectDeletedSchema, deleteScope),
     on(EnvironmentDeletedSchema, deleteScope),

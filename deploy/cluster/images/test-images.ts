@@ -1,14 +1,17 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { FETCHED_MAJOR } from "../../../services/deployer/addons/local/postgres-programs.ts";
 import { type Program, programPath } from "../node/programs.ts";
 import { registry, withAcme, withBuildpacks, withCloudNativePg } from "../settings.ts";
 import type { Bases } from "./base-images.ts";
+import { fetchServer } from "./postgres-server.ts";
 import { push } from "./registry.ts";
 
 /** Stand-ins for public images, each with the programs and the files of this repository that it contains. */
 const recipes = {
-  postgres: { version: "15" },
+  postgres: { version: String(FETCHED_MAJOR), server: true },
+  "postgres-15": { version: "15" },
   redis: {},
   python: {},
   registry: {},
@@ -29,6 +32,8 @@ type Contents = {
   programs?: Program[];
   /** Files of the folder with the image's name. */
   files?: string[];
+  /** Whether it contains PostgreSQL from the package that Berth fetches programs from. */
+  server?: boolean;
   /** The image that what it builds runs in. */
   runImage?: keyof Bases;
   /** What its tag begins with: CloudNativePG reads there which PostgreSQL it has. */
@@ -70,9 +75,10 @@ export async function pushTestImages(bases: Bases): Promise<TestImages> {
 /** Returns where an image's files are, by their names in the build context. */
 async function filesOf(
   name: string,
-  { programs = [], files = [] }: Contents,
+  { programs = [], files = [], server = false }: Contents,
 ): Promise<Record<string, string>> {
   const built = await Promise.all(programs.map(async (program) => [program, await programPath(program)]));
   const own = files.map((file) => [file, join(import.meta.dirname, name, file)]);
-  return Object.fromEntries([...built, ...own]);
+  const fetched = server ? [["postgresql.tar.gz", await fetchServer()]] : [];
+  return Object.fromEntries([...built, ...own, ...fetched]);
 }

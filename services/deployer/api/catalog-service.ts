@@ -65,6 +65,7 @@ import { type AddonType, isDeployable } from "../terms/services.ts";
 import { isPrivate, type StoredConfig } from "../terms/stored-config.ts";
 import { resizeUsage } from "../usage/intervals.ts";
 import { requireChange, requireChoice, serverShown } from "./addon-config.ts";
+import { promote } from "./promote.ts";
 import { streamEnvironment } from "./streams/environment.ts";
 import type { FollowedEnvironments } from "./streams/followed-environments.ts";
 import { type ToService, withArchive } from "./to-service.ts";
@@ -393,6 +394,15 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         await auditWrite(tx, ctx, request.accountId, "service.rotate_credentials", service);
         await enqueue(tx, [service.id]);
         return toService(await requireService(tx, request));
+      });
+    },
+
+    async promoteService(request, ctx) {
+      const { accountId, service: formerName, over: name } = request;
+      return effect(pool, ctx, async (tx) => {
+        const { id, former } = await promote(tx, request, name);
+        await auditWrite(tx, ctx, accountId, "service.promote", { id }, { name, formerName, over: former });
+        return toService(await requireService(tx, { ...request, service: name }));
       });
     },
   };

@@ -197,6 +197,16 @@ export function renameService(db: Db, id: string, name: string) {
   );
 }
 
+/** Gives a service a name that no other can have, until it gets its new one in the same transaction. */
+export function setNameAside(db: Db, id: string) {
+  return execute(
+    db,
+    "service_set_name_aside",
+    "update services set name = '~' || id, object_name = coalesce(object_name, name) where id = $1",
+    [id],
+  );
+}
+
 /**
  * Writes replicas, autoscaling and size into the live deployment and into those under way, as they take effect without a deploy.
  * Returns how many deployments changed.

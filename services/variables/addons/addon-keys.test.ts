@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { deployerEvents as events, startVariables, type TestVariables } from "../testing.ts";
+import { deployerEvents, startVariables, type TestVariables } from "../testing.ts";
 
 let world: TestVariables;
 
@@ -16,11 +16,11 @@ function scene(services?: Record<string, string>) {
   const { accountId } = made;
   const tell = {
     service: (name: string, serviceId: string, type = "web") =>
-      world.publish(events.ServiceCreatedSchema, accountId, { ...made.E, serviceId, name, type }),
+      world.publish(deployerEvents.ServiceCreatedSchema, accountId, { ...made.E, serviceId, name, type }),
     serviceGone: (serviceId: string) =>
-      world.publish(events.ServiceDeletedSchema, accountId, { ...made.E, serviceId }),
+      world.publish(deployerEvents.ServiceDeletedSchema, accountId, { ...made.E, serviceId }),
     keys: (serviceId: string, revision: bigint) =>
-      world.publish(events.AddonKeysPublishedSchema, accountId, { accountId, serviceId, revision }),
+      world.publish(deployerEvents.AddonKeysPublishedSchema, accountId, { accountId, serviceId, revision }),
   };
   return { ...made, tell, editor: world.as(accountId) };
 }
@@ -97,4 +97,64 @@ describe("addon keys", () => {
     });
     expect(await host()).toBe("service_not_found");
   });
+
+  test.each([
+    ["as they were sent", ["next", "db"]],
+    ["in the other order", ["db", "next"]],
+    ["only the one that names its successor", ["db"]],
+  ])(
+    "are those of the addon that took the name, from its first event on: they arrive %s",
+    async (_how, order) => {
+      const { db, host, tell, accountId, E } = await connected();
+      const next = world.tree.service(E.environmentId, "next", "postgres");
+      world.tree.publish(db, KEYS);
+      world.tree.publish(next, { HOST: "h9" });
+      await tell.service("next", next, "postgres");
+      await tell.keys(db, 1n);
+      await tell.keys(next, 1n);
+      await eventually("both keys are there", async () => {
+        const { rowCount } = await world.pool.query(
+          "select distinct service_id from addon_keys where service_id = any($1)",
+          [[db, next]],
+        );
+        return rowCount === 2 && (await host()) === "h1";
+      });
+      const changes = () =>
+        world.published(VariablesChangedSchema, accountId).filter(({ scope }) => scope === "environment");
+      const before = changes().length;
+
+      world.tree.rename(db, "aside");
+      world.tree.rename(next, "db");
+      world.tree.rename(db, "next");
+      const renamed = (serviceId: string, name: string) => ({
+        ...{ ...E, serviceId, name, type: "postgres" },
+        namedAt: world.tree.namedAt(serviceId),
+      });
+      const events = {
+        next: renamed(next, "db"),
+        db: { ...renamed(db, "next"), successor: renamed(next, "db") },
+      };
+      const seen = new Set<string>();
+      for (const which of order) {
+        await world.publish(
+          deployerEvents.ServiceRenamedSchema,
+          accountId,
+          events[which as keyof typeof events],
+        );
+        await eventually("the name leads to the other one", async () => {
+          const found = await host();
+          seen.add(found);
+          return found === "h9";
+        });
+      }
+      expect([...seen].filter((found) => found !== "h1" && found !== "h9")).toEqual([]);
+      await eventually("running services are told", async () => changes().length > before);
+      await eventually("the other one has its name too", async () => {
+        const { rows } = await world.pool.query("select id, name from scopes where id = any($1)", [
+          [db, next],
+        ]);
+        return rows.every(({ id, name }) => name === (id === db ? "next" : "db"));
+      });
+    },
+  );
 });

@@ -2,7 +2,7 @@ import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
-import type { ScopeIds } from "./scope.ts";
+import { isAddon, type ScopeIds } from "./scope.ts";
 import * as sql from "./sql.ts";
 import { bumpEnvironmentRevision } from "./totals-sql.ts";
 
@@ -33,7 +33,11 @@ export async function insertChain(tx: Tx, chain: ScopeIds & ServiceFacts): Promi
   const inserted = await sql.insertScope(tx, ids, { type, mayHaveConfigEnv });
   const namedAt = chain.namedAt && timestampDate(chain.namedAt);
   const named = await sql.nameService(tx, { serviceId, environmentId, name, namedAt });
-  if (inserted || named) await bumpEnvironmentRevision(tx, environmentId, serviceId);
+  if (!inserted && !named) return;
+  const revision = await bumpEnvironmentRevision(tx, environmentId, serviceId);
+  // What was connected to the name of an addon leads elsewhere now.
+  if (!inserted && isAddon(type) && revision !== undefined)
+    await emitEnvironmentChanged(tx, accountId, environmentId, revision);
 }
 
 /** Deletes the innermost scope of `ids` and everything below it, variables and addon keys too, for good. */

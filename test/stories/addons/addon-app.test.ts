@@ -87,6 +87,18 @@ test.skipIf(!withRedis)(
       return now.visits > before.visits && now.wants === 10;
     });
 
+    // Another one takes the place of the cache, and gives it back: its data was not touched.
+    await world.must("POST", `${E}/services`, { name: "next", type: "redis" });
+    await running("next");
+    const most = (await said()).visits;
+    await world.must("POST", `${S("next")}/promote`, { over: "cache" });
+    await eventually("the app counts in the other one", async () => {
+      const { visits } = await said();
+      return visits > 0 && visits < most;
+    });
+    await world.must("POST", `${S("next")}/promote`, { over: "cache" });
+    await eventually("the app goes on counting in the first one", async () => (await said()).visits > most);
+
     expect(refusal(await world.call("DELETE", S("cache")))).toBe("409 impact_confirmation_required");
     for (const { name } of addons)
       expect((await world.call("DELETE", S(name), { confirmImpact: true })).status).toBe(204);

@@ -86,6 +86,15 @@ withDumps("a database is backed up, loses a table by mistake, and is restored", 
   const taken = await machine.berth(["fork", "db", "--backup", id]);
   expect([taken.code, taken.stderr]).toEqual([1, expect.stringContaining("The name is taken")]);
 
+  const promoted = await machine.berth(["addons", "promote", "copy", "db"]);
+  expect([promoted.code, promoted.stderr]).toEqual([
+    0,
+    expect.stringContaining("copy is db now, and what was db is copy"),
+  ]);
+  expect(JSON.parse(await machine.must(["addons", "promote", "copy", "db", "--json"]))).toMatchObject({ name: "db" });
+  const alone = await machine.berth(["addons", "promote", "db", "db"]);
+  expect([alone.code, alone.stderr]).toEqual([1, expect.stringContaining("Name the other addon")]);
+
   await machine.must(["backups", "delete", "db", id, "--yes"]);
   const gone = await machine.berth(["backups", "restore", "db", id, "--yes"]);
   expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining("There is no such backup.")]);

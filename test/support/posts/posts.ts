@@ -128,6 +128,17 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
     return { path, body: {}, named: byId, audited: created("service.rotate_credentials") };
   },
 
+  async PromoteService(door) {
+    const S = await runningAddon(door);
+    const next = S.replace(/db$/, "next");
+    await door.must("POST", S.replace(/\/db$/, ""), { name: "next", type: "postgres" });
+    await eventually("the other addon runs", async () => {
+      return (await door.must<{ status: string }>("GET", next)).status === "running";
+    });
+    const audited = created("service.promote");
+    return { path: `${next}/promote`, body: { over: "db" }, named: byId, audited };
+  },
+
   async CreateBackup(door) {
     const S = await runningAddon(door);
     const path = `${S}/backups`;

@@ -153,4 +153,25 @@ async function forward(ctx: Context, url: URL, wanted: number, { name }: Service
   return 0;
 }
 
-export const commands = [list, connect];
+const promote = command({
+  name: "addons promote",
+  summary: "Let an addon take the place of another",
+  args: "ADDON OTHER",
+  arity: [2, 2],
+  about: [
+    "The two exchange their names. Variables that are connected to OTHER lead to ADDON from then on, and running services",
+    "receive its keys. What was written to OTHER since ADDON was forked from it is not in ADDON: stop what writes first.",
+    "The same command again undoes it.",
+  ],
+  examples: [["addons promote db18 db", "what was db is db18 then, and keeps its data"]],
+  async run({ args: [addon = "", other = ""] }, ctx) {
+    const { io, signal } = ctx;
+    const at = { ...(await ctx.at.environment()), service: addon };
+    const promoted = await (await ctx.berth()).services.promote(at, { over: other }, { signal });
+    if (io.json) return io.outJson(promoted);
+    io.note(`  ${addon} is ${promoted.name} now, and what was ${promoted.name} is ${addon}.`);
+    return undefined;
+  },
+});
+
+export const commands = [list, connect, promote];

