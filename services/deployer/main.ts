@@ -120,6 +120,10 @@ export async function start(config: Config, log: Logger, startEngine = startChos
         router.service(InternalService, internalService({ pool, secrets, addonServers }));
       },
       other: engine.other,
+      async detail() {
+        const onOperator = (await addonServers.postgresEngine()) === "cnpg";
+        return `New PostgreSQL addons run on ${onOperator ? "CloudNativePG" : "the usual engine"}.`;
+      },
       consumers: [
         { name: "deployer-variables", from: "variables", handlers: variableHandlers() },
         {

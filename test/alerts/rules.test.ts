@@ -139,6 +139,15 @@ describe.skipIf(!promtool)("the rules", () => {
     await expectAlert("BerthAddonsStuck", { before: stuck(0), during: stuck(1), after: stuck(0) });
   });
 
+  test("alert on addons whose archive takes nothing new", async () => {
+    const failing = (count: number) => `berth_addon_archives_failing ${count}\n`;
+    await expectAlert("BerthAddonArchiveFailing", {
+      before: failing(0),
+      during: failing(1),
+      after: failing(0),
+    });
+  });
+
   test.each([
     ["could not be restored to the side", "berth_addon_backup_proofs_failed", 1],
     ["was not restored to the side for long", "berth_addon_backup_proof_age_seconds", 4 * 86_400],

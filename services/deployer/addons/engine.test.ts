@@ -65,6 +65,8 @@ test("an addon keeps the engine that new ones had when it was made, until it is 
   const before = await make("before");
   chosen = "cnpg";
   const during = await make("during");
+  const ready = async () => (await fetch(`http://127.0.0.1:${berth.port}/readyz`)).text();
+  expect(await ready()).toBe("ready\nNew PostgreSQL addons run on CloudNativePG.\n");
   for (const { path } of [before, during]) {
     await catalog.rotateCredentials(path);
     await eventually(
@@ -73,6 +75,7 @@ test("an addon keeps the engine that new ones had when it was made, until it is 
     );
   }
   chosen = undefined;
+  expect(await ready()).toContain("run on the usual engine");
   await catalog.rotateCredentials(during.path);
   for (const { id, path } of [before, during]) {
     await catalog.deleteService({ ...path, confirmImpact: true });

@@ -28,6 +28,8 @@ export type ServerOptions = {
   ready: () => Promise<boolean>;
   /** Whether what is done here takes effect elsewhere, for /readyz. */
   eventsFlow?: () => Promise<boolean>;
+  /** A line on what was found at this start, for operators, which /readyz shows. */
+  detail?: () => Promise<string>;
   /** Handles requests that are not RPCs. When it returns false, the answer is 404. */
   other?: (req: http.IncomingMessage, res: http.ServerResponse) => boolean;
 };
@@ -117,13 +119,15 @@ export const READY_TO_ANSWER = "/readyz?exclude=events";
 
 /** Returns what /readyz answers. */
 export async function readiness(
-  { ready, eventsFlow = async () => true }: Pick<ServerOptions, "ready" | "eventsFlow">,
+  { ready, eventsFlow = async () => true, detail }: Pick<ServerOptions, "ready" | "eventsFlow" | "detail">,
   url: string | undefined,
 ) {
   const without = url === READY_TO_ANSWER;
   const [answers, flows] = await Promise.all([ready().catch(() => false), without || eventsFlow()]);
   if (!answers) return { status: 503, text: "not ready\n" };
-  return flows ? { status: 200, text: "ready\n" } : { status: 503, text: "events do not flow\n" };
+  if (!flows) return { status: 503, text: "events do not flow\n" };
+  const more = without ? undefined : await detail?.().catch(() => undefined);
+  return { status: 200, text: more === undefined ? "ready\n" : `ready\n${more}\n` };
 }
 
 /** Answers /healthz, /readyz and /metrics. Returns false for other paths. */

@@ -91,7 +91,9 @@ withDumps("a database is backed up, loses a table by mistake, and is restored", 
     0,
     expect.stringContaining("copy is db now, and what was db is copy"),
   ]);
-  expect(JSON.parse(await machine.must(["addons", "promote", "copy", "db", "--json"]))).toMatchObject({ name: "db" });
+  expect(JSON.parse(await machine.must(["addons", "promote", "copy", "db", "--json"]))).toMatchObject({
+    name: "db",
+  });
   const alone = await machine.berth(["addons", "promote", "db", "db"]);
   expect([alone.code, alone.stderr]).toEqual([1, expect.stringContaining("Name the other addon")]);
 

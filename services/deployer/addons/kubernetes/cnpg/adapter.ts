@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { createReadGauge } from "../../../../kit/telemetry.ts";
 import { isStatus, type Kube } from "../../../kube/client.ts";
 import * as kinds from "../../../kube/kinds.ts";
 import { nameOf, namespaceOf, selector } from "../../../kube/names.ts";
@@ -13,7 +14,7 @@ import { GENERATION, MOVED, SIZE } from "../server/annotations.ts";
 import { programs } from "../server/server-scripts.ts";
 import { largerOf, quantityOf, refusesGrowth, smallestVolume, wordsOf } from "../server/volumes.ts";
 import { imageFor, versionOf } from "../versions.ts";
-import { type ArchivesOptions, createArchives, NO_ARCHIVE } from "./archive.ts";
+import { type ArchivesOptions, archiveFailureOf, createArchives, NO_ARCHIVE } from "./archive.ts";
 import {
   CHANGED,
   CLUSTER,
@@ -234,13 +235,22 @@ export function createCnpgAddons(
     watch(listener) {
       changed = listener;
       patches.report();
+      watchArchivesFailing(
+        async () => watches.servers().filter(({ server }) => archiveFailureOf(server) !== undefined).length,
+      );
     },
     async stop() {
       patches.stop();
+      watchArchivesFailing(async () => 0);
       await watches.stop();
     },
   };
 }
+
+const watchArchivesFailing = createReadGauge({
+  name: "berth_addon_archives_failing",
+  help: "Addons whose archive takes nothing new, as known to the leading deployer",
+});
 
 /** Returns since when it is to have this size and as many servers: as before, or from now on. */
 function changedAt(

@@ -127,10 +127,10 @@ export function createArchives(options: ArchivesOptions) {
       if (!store) return { reason: NOT_YET };
       const { serverName } = archiveOf(addon.serviceId);
       const from = store.status?.serverRecoveryWindow?.[serverName]?.firstRecoverabilityPoint;
-      const archiving = cluster?.status?.conditions?.find(({ type }) => type === "ContinuousArchiving");
+      const failure = cluster && archiveFailureOf(cluster);
       return {
         ...(from !== undefined && { from: new Date(from) }),
-        ...(archiving?.status === "False" && { failure: failureOf(archiving.message) }),
+        ...(failure !== undefined && { failure }),
       };
     },
     async atMoment<T>(
@@ -163,5 +163,10 @@ export function createArchives(options: ArchivesOptions) {
   };
 }
 
-const failureOf = (words = "") =>
-  `The archive takes nothing new at present. ${toStorableText(words).slice(0, MAX_QUOTE)}`.trim();
+/** Returns why the archive of a server takes nothing new at present, as a sentence; undefined where it does, or there is none. */
+export function archiveFailureOf({ status }: kinds.PostgresClusterObject): string | undefined {
+  const archiving = status?.conditions?.find(({ type }) => type === "ContinuousArchiving");
+  if (archiving?.status !== "False") return undefined;
+  const words = toStorableText(archiving.message ?? "").slice(0, MAX_QUOTE);
+  return `The archive takes nothing new at present. ${words}`.trim();
+}
