@@ -80,7 +80,8 @@ test("an archive that takes nothing new is counted", async () => {
   const metadata = { name: nameOf("svc_1"), namespace: NAMESPACE };
   const archiving = (status: string) => {
     const conditions = [{ type: "ContinuousArchiving", status, message: "no such bucket" }];
-    return kube.merge(PostgresCluster, { metadata, status: { conditions } });
+    const failing = { metadata, status: { conditions } };
+    return kube.merge(PostgresCluster, failing);
   };
   await archiving("False");
   await eventually("it fails", async () => (await metric()) === "berth_addon_archives_failing 1");
