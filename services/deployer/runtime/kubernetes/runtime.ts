@@ -7,6 +7,7 @@ import { isStatus } from "../../kube/client.ts";
 import { createYielder } from "../../shared/yielder.ts";
 import { COMPARE, FOLLOW_PLANS } from "../../tasks.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";
+import { appSource } from "./logs/log-source.ts";
 import { createLogs } from "./logs/logs.ts";
 import { createMeasuring, unmeasuredOn } from "./metrics/measure.ts";
 import { createPrometheus } from "./metrics/prometheus.ts";
@@ -51,8 +52,8 @@ export function createKubernetesRuntime(
   const cache = createCache(options, environments, onChange);
   const drift = createDriftMonitor(options, environments, cache, onChange);
   const statuses = createStatusReader(options, cache, drift.has);
-  const logs = createLogs(options);
   const { prometheusUrl: url, namespacePrefix } = options;
+  const logs = createLogs(options, (query) => appSource(namespacePrefix, query));
   const listeners = new Set<(status: RuntimeStatus) => void>();
   const reported = new Map<string, RuntimeStatus>();
   const scheduled = new Map<string, NodeJS.Timeout>();

@@ -32,7 +32,7 @@ export async function* followLines(
     const streams: (LogStream | undefined)[] = (await reader.splitsStreams(pod))
       ? ["stdout", "stderr"]
       : [undefined];
-    const current = () => podsNow()?.find((one) => one.name === pod.name);
+    const current = () => podsNow()?.find((one) => one.uid === pod.uid);
     await Promise.all(
       streams.map((stream) => tailPod(reader, current, { stream, from, waiting }, ending.signal)),
     );
@@ -43,9 +43,9 @@ export async function* followLines(
       const pods = podsNow();
       if (failure) throw failure;
       for (const pod of pods ?? [])
-        if (!tailed.has(pod.name))
+        if (!tailed.has(pod.uid))
           tailed.set(
-            pod.name,
+            pod.uid,
             tail(pod).catch((error) => {
               failure = error;
             }),

@@ -6,14 +6,15 @@ import { Deployment, Namespace, Pod } from "../../../kube/kinds.ts";
 import { label } from "../../../kube/names.ts";
 import type { LogLine, LogQuery } from "../../port.ts";
 import { selectorOf } from "../app-pods.ts";
-import { manyOptions } from "../many/testing.ts";
 import { lokiFields, lokiOptions } from "./config.ts";
+import { appSource } from "./log-source.ts";
 import { createLogs } from "./logs.ts";
 import { createLoki } from "./loki.ts";
 import { startLoki } from "./testing.ts";
 
 const [ENVIRONMENT, NAMESPACE] = ["env_1", "berth-env-1"];
 const [SERVICE, OTHER] = ["svc_1", "svc_2"];
+const SPEC = { containers: [{ name: "app" }] };
 /** An hour ago, so that it is within the days that are asked for. */
 const BEGIN = BigInt(Math.floor(Date.now() / 1_000) - 3_600) * 1_000_000_000n;
 
@@ -44,8 +45,8 @@ function installation(settings: Record<string, string> = {}) {
   const note = (object: object, message: string) => void said.push(`${message} ${JSON.stringify(object)}`);
   const log = { info: note, warn: note, error: note };
   const kube = connectKube(api.config);
-  const { page, follow } = createLogs(
-    manyOptions({ kube, log, namespacePrefix: "berth", loki: lokiOptions(fields) }),
+  const { page, follow } = createLogs({ kube, log, loki: lokiOptions(fields) }, (query) =>
+    appSource("berth", query),
   );
   return {
     page: (query: Partial<LogQuery> & { limit?: number; cursor?: string } = {}) =>
@@ -70,7 +71,7 @@ function installation(settings: Record<string, string> = {}) {
 /** Adds a pod of version 2 with lines, each written `at` nanoseconds after BEGIN. */
 function keepOnNode(name: string, lines: [at: number, message: string][]) {
   const labels = { ...selectorOf(SERVICE), [label("version")]: "2" };
-  api.store.put({ ...Pod, namespace: NAMESPACE }, { metadata: { name, labels } });
+  api.store.put({ ...Pod, namespace: NAMESPACE }, { metadata: { name, labels }, spec: SPEC });
   const second = new Date(Number(BEGIN / 1_000_000n)).toISOString().slice(0, 19);
   api.podLogs.set(
     name,
@@ -148,7 +149,7 @@ test("nothing but the service's own lines is shown, whatever its ids look like",
     console,
   );
   const serviceId = `svc_1"} or {namespace=~".+", x="\\`;
-  await hostile.newest({ serviceId, namespace: NAMESPACE }, {}, 10);
+  await hostile.newest(appSource("berth", { serviceId, environmentId: ENVIRONMENT }), {}, 10);
   expect(loki.requests.at(-1)!.query).toContain(`berth_dev_service=${JSON.stringify(serviceId)}, `);
 });
 

@@ -12,6 +12,7 @@ import {
   writeCursor,
 } from "./log-lines.ts";
 import { createLogReader, type LoggedPod } from "./log-read.ts";
+import type { LogSource } from "./log-source.ts";
 import { createLoki } from "./loki.ts";
 import { createPodFinder, type LoggedService } from "./pod-finder.ts";
 
@@ -25,9 +26,12 @@ const START: Position = { time: "", pod: "", nth: 0 };
 /**
  * The logs that nodes keep: of existing pods, each with its current container and the previous one; together with those
  * in a Loki, if there is one. A line that both have counts as Loki's, which knows its stream. Any process can read them:
- * it asks the cluster for the pods itself.
+ * it asks the cluster for the pods itself. `sourceOf` returns where lines are written.
  */
-export function createLogs(options: KubernetesRuntimeOptions) {
+export function createLogs<Query extends LogQuery>(
+  options: Pick<KubernetesRuntimeOptions, "kube" | "log" | "loki">,
+  sourceOf: (query: Query) => LogSource,
+) {
   const reader = createLogReader(options.kube);
   const finder = createPodFinder(options);
   const loki = options.loki && createLoki(options.loki, options.log);
@@ -44,8 +48,8 @@ export function createLogs(options: KubernetesRuntimeOptions) {
     for (const previous of pod.restarts > 0 ? [false, true] : [false]) {
       for (let tailLines = Math.max(MIN_LINES, 2 * limit); ; tailLines *= 8) {
         const read = await reader.newest(pod, { previous, tailLines, since: filter.since });
-        const matching = read.filter(wanted).reverse();
-        if (matching.length < limit - found.length && read.length >= tailLines) continue;
+        const matching = read.found.filter(wanted).reverse();
+        if (matching.length < limit - found.length && !read.all) continue;
         found.push(...matching.slice(0, limit - found.length));
         break;
       }
@@ -64,7 +68,7 @@ export function createLogs(options: KubernetesRuntimeOptions) {
     if (!service) return { lines: [], incomplete: false };
     const pods = service.pods.filter((pod) => isWanted(pod, filter));
     const [archived, ...kept] = await Promise.all([
-      loki ? loki.newest(service, filter, limit, before) : [],
+      loki ? loki.newest(service.source, filter, limit, before) : [],
       ...pods.map((pod) => newestOf(pod, filter, limit, before)),
     ]);
     const both = [...(archived ?? []), ...((await alone(archived, filter, pods)) ? [] : kept.flat())];
@@ -80,15 +84,10 @@ export function createLogs(options: KubernetesRuntimeOptions) {
   }
 
   return {
-    async page({
-      serviceId,
-      environmentId,
-      limit,
-      cursor,
-      ...filter
-    }: LogQuery & { limit: number; cursor?: string }): Promise<LogPage> {
+    async page(query: Query & { limit: number; cursor?: string }): Promise<LogPage> {
+      const { limit, cursor, ...filter } = query;
       const before = readCursor(cursor);
-      const service = await finder.find(environmentId, serviceId);
+      const service = await finder.find(sourceOf(query));
       const { lines: found, incomplete } = await newest(service, filter, limit + 1, before);
       if (incomplete && found.length === 0) throw unavailable(LOKI_AWAY);
       const lines = found.slice(0, limit);
@@ -99,12 +98,10 @@ export function createLogs(options: KubernetesRuntimeOptions) {
       };
     },
 
-    async *follow(
-      { serviceId, environmentId, tail = 0, after, ...filter }: LogQuery & { tail?: number; after?: string },
-      signal: AbortSignal,
-    ) {
+    async *follow(query: Query & { tail?: number; after?: string }, signal: AbortSignal) {
+      const { tail = 0, after, ...filter } = query;
       let from = readCursor(after);
-      const live = await finder.follow(environmentId, serviceId, signal);
+      const live = await finder.follow(sourceOf(query), signal);
       if (!live) return;
       try {
         if (!from) {

@@ -1,8 +1,8 @@
 import { text } from "node:stream/consumers";
 import type { Logger } from "../../../shared/logger.ts";
 import type { LogFilter } from "../../port.ts";
-import { CONTAINER } from "../app-pods.ts";
 import { compare, type Line, numberLines, type Position, shortName } from "./log-lines.ts";
+import type { LogSource } from "./log-source.ts";
 
 /** The labels under which a collector hands in the lines of pods. */
 export type LokiLabels = {
@@ -27,7 +27,6 @@ export type LokiOptions = {
   labels: LokiLabels;
 };
 
-type LogSource = { serviceId: string; namespace: string };
 type Range = { start: bigint; end: bigint; limit: number };
 /** One stream of an answer: its labels, and its lines with their times in nanoseconds. */
 type Stream = { stream: Record<string, string>; values: [string, string][] };
@@ -65,9 +64,10 @@ export function createLoki(options: LokiOptions, log: Logger) {
     const found: Line[] = [];
     while (start < end && found.length < limit) {
       const from = larger(start, end - MAX_RANGE);
-      const lines = toLines(await ask(options, query, { start: from, end, limit: size }, signal), labels);
+      const streams = await ask(options, query, { start: from, end, limit: size }, signal);
+      const lines = toLines(streams, labels, source);
       const oldest = lines[0]?.time;
-      const cut = lines.length >= size ? oldest : undefined;
+      const cut = streams.flatMap(({ values }) => values).length >= size ? oldest : undefined;
       // Lines of one time are numbered together: those that an answer may have cut are asked for once more.
       const whole = lines.filter(({ time }) => time !== cut);
       const more = cut !== undefined && whole.length === 0;
@@ -110,18 +110,20 @@ export function createLoki(options: LokiOptions, log: Logger) {
 /** Returns the LogQL selector of the lines of one service. */
 function selectorOf(
   labels: LokiLabels,
-  { serviceId, namespace }: LogSource,
+  { serviceId, namespace, container, versioned, format }: LogSource,
   { version, stream }: LogFilter,
 ): string {
   const matchers = [
     [labels.namespace, "=", namespace],
-    [labels.container, "=", CONTAINER],
+    [labels.container, "=", container],
     [labels.service, "=", serviceId],
     [labels.pod, "!=", ""],
-    version === undefined ? [labels.version, "=~", "[0-9]+"] : [labels.version, "=", String(version)],
+    ...(versioned && version === undefined ? [[labels.version, "=~", "[0-9]+"]] : []),
+    ...(version === undefined ? [] : [[labels.version, "=", String(version)]]),
     ...(stream ? [[labels.stream, stream === "stderr" ? "=" : "!=", "stderr"]] : []),
   ];
-  return `{${matchers.map(([label, is, value]) => `${label}${is}${JSON.stringify(value)}`).join(", ")}}`;
+  const selector = matchers.map(([label, is, value]) => `${label}${is}${JSON.stringify(value)}`).join(", ");
+  return `{${selector}}${format ? ` |= ${JSON.stringify(format.part)}` : ""}`;
 }
 
 async function ask(
@@ -160,15 +162,18 @@ async function* limited(parts: AsyncIterable<Uint8Array> | []): AsyncGenerator<U
 }
 
 /** Returns the lines of an answer, oldest first. */
-function toLines(streams: Stream[], labels: LokiLabels): Line[] {
+function toLines(streams: Stream[], labels: LokiLabels, { versioned, format }: LogSource): Line[] {
   const lines = streams.flatMap(({ stream: given, values }) => {
     const common = {
       pod: shortName(given[labels.pod] ?? ""),
       nth: 0,
       stream: given[labels.stream] === "stderr" ? ("stderr" as const) : ("stdout" as const),
-      version: Number(given[labels.version]),
+      version: versioned ? Number(given[labels.version]) : 0,
     };
-    return values.map(([nanos, message]) => ({ ...common, time: toTime(BigInt(nanos)), message })).reverse();
+    return values.toReversed().flatMap(([nanos, written]) => {
+      const time = toTime(BigInt(nanos));
+      return (format ? format.show(written) : [written]).map((message) => ({ ...common, time, message }));
+    });
   });
   lines.sort((one, other) => compare(one, other) || other.stream.localeCompare(one.stream));
   const numbers = new Map([...new Set(lines.map(({ pod }) => pod))].map((pod) => [pod, numberLines(pod)]));

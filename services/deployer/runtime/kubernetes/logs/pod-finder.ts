@@ -1,58 +1,60 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { isStatus } from "../../../kube/client.ts";
-import { Deployment, Pod } from "../../../kube/kinds.ts";
-import { namespaceOf, selector } from "../../../kube/names.ts";
+import { isStatus, type Kube } from "../../../kube/client.ts";
+import { Pod } from "../../../kube/kinds.ts";
+import { selector } from "../../../kube/names.ts";
 import { startInformer } from "../../../kube/watch/informer.ts";
-import { selectorOf } from "../app-pods.ts";
+import type { Logger } from "../../../shared/logger.ts";
 import { podFacts } from "../observe/status/pod-facts.ts";
-import type { KubernetesRuntimeOptions } from "../options.ts";
 import type { LoggedPod } from "./log-read.ts";
+import type { LogSource } from "./log-source.ts";
 
 /** An existing service whose logs are read, and its pods. */
-export type LoggedService = { serviceId: string; namespace: string; pods: LoggedPod[] };
+export type LoggedService = { source: LogSource; pods: LoggedPod[] };
 
 /** Finds services and their pods, without the watches by which one process decides. */
-export function createPodFinder({ kube, log, namespacePrefix }: KubernetesRuntimeOptions) {
-  const whereIs = (environmentId: string, serviceId: string) => ({
-    namespace: namespaceOf(namespacePrefix, environmentId),
-    labels: selector(selectorOf(serviceId)),
-  });
+export function createPodFinder({ kube, log }: { kube: Kube; log: Logger }) {
+  const ownerOf = ({ namespace, owner: { kind, labels } }: LogSource) =>
+    kube.list(kind, { namespace, labels: selector(labels) }).catch(emptyIfNoNamespace);
 
-  const toService = (serviceId: string, namespace: string, pods: Iterable<V1Pod>): LoggedService => ({
-    serviceId,
-    namespace,
-    pods: [...pods].map((pod) => ({ namespace, ...podFacts(pod) })),
+  const toService = (source: LogSource, pods: Iterable<V1Pod>): LoggedService => ({
+    source,
+    pods: [...pods]
+      .filter(({ spec }) => spec?.containers.some(({ name }) => name === source.container))
+      .map((pod) => {
+        const { name, uid, version, restarts } = podFacts(pod);
+        return { source, name, uid, restarts, version: source.versioned ? version : 0 };
+      }),
   });
 
   return {
     /** Returns a service as it is now; undefined where there is none. */
-    async find(environmentId: string, serviceId: string): Promise<LoggedService | undefined> {
-      const query = whereIs(environmentId, serviceId);
-      const [deployments, pods] = await Promise.all([
-        kube.list(Deployment, query).catch(emptyIfNoNamespace),
-        kube.list(Pod, query).catch(emptyIfNoNamespace),
+    async find(source: LogSource): Promise<LoggedService | undefined> {
+      const { namespace, pods: labels } = source;
+      const [owners, pods] = await Promise.all([
+        ownerOf(source),
+        kube.list(Pod, { namespace, labels: selector(labels) }).catch(emptyIfNoNamespace),
       ]);
-      return deployments.items.length > 0 ? toService(serviceId, query.namespace, pods.items) : undefined;
+      return owners.items.length > 0 ? toService(source, pods.items) : undefined;
     },
 
     /** Watches a service; undefined when there is none, or the signal aborts. */
-    async follow(environmentId: string, serviceId: string, signal: AbortSignal) {
-      const query = whereIs(environmentId, serviceId);
-      const { items } = await kube.list(Deployment, query).catch(emptyIfNoNamespace);
+    async follow(source: LogSource, signal: AbortSignal) {
+      const { namespace, owner } = source;
+      const { items } = await ownerOf(source);
       if (items.length === 0 || signal.aborted) return undefined;
-      const watched = { ...query, log, changed: () => {} };
-      const deployments = startInformer(kube, Deployment, watched);
-      const pods = startInformer(kube, Pod, watched);
-      const stop = async () => void (await Promise.all([deployments.stop(), pods.stop()]));
+      const watch = (labels: Record<string, string>) => ({
+        ...{ namespace, labels: selector(labels), log, changed: () => {} },
+      });
+      const owners = startInformer(kube, owner.kind, watch(owner.labels));
+      const pods = startInformer(kube, Pod, watch(source.pods));
+      const stop = async () => void (await Promise.all([owners.stop(), pods.stop()]));
       const abort = () => void stop();
       signal.addEventListener("abort", abort, { once: true });
-      await Promise.all([deployments.synced, pods.synced]);
+      await Promise.all([owners.synced, pods.synced]);
       return {
         /** Returns the service as last seen; undefined once it is removed. */
         now: (): LoggedService | undefined =>
-          deployments.objects.size > 0
-            ? toService(serviceId, query.namespace, pods.objects.values())
-            : undefined,
+          owners.objects.size > 0 ? toService(source, pods.objects.values()) : undefined,
         stop: async () => {
           signal.removeEventListener("abort", abort);
           await stop();
