@@ -529,7 +529,8 @@ export const texts = {
     truncated: "Older output was dropped.",
     release: "Release",
     allReleases: "all",
-    from: (replica: string, version: number) => `${replica}, version ${version}`,
+    from: (replica: string, version: number) =>
+      version === 0 ? `server ${replica}` : `${replica}, version ${version}`,
   },
   variables: {
     caption: "What the service receives",

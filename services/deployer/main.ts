@@ -90,6 +90,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       secrets,
       store,
       runtime,
+      addonServers,
       builder,
       resolve,
       early,
@@ -116,7 +117,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
         router.service(RegistryService, registryService({ pool, cursors, logins, rules }));
         router.service(RunService, runService(runs));
         router.service(BackupService, backupService(backups));
-        router.service(MetricsService, metricsService({ pool, runtime, log }));
+        router.service(MetricsService, metricsService({ pool, runtime, addonServers, log }));
         router.service(InternalService, internalService({ pool, secrets, addonServers }));
       },
       other: engine.other,
@@ -146,7 +147,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
           const reconciler = await startServiceReconciler({ ...engine, ...watched, ...given, addons });
           const started = startDomains({ pool, runtime: watched.runtime, lookUp, log });
           checking = started;
-          const sampling = startSampling({ pool, runtime: watched.runtime, log });
+          const sampling = startSampling({ pool, ...watched, log });
           moving = startMovingRuns({
             ...{ pool, log, resolve, images, runtime: watched.runtime },
             minReadySeconds: engine.minReadySeconds,

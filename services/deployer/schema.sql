@@ -324,12 +324,14 @@ table service_metrics
   cpu_ms double precision
   covered_ms double precision
   memory bigint
-  replicas integer not null
-  restarts integer not null
+  replicas integer
+  restarts integer
   network_in bigint
   network_out bigint
   statuses integer[]
   latencies integer[]
+  storage_used bigint
+  connections integer
   constraint service_metrics_pkey PRIMARY KEY (service_id, slot)
   constraint service_metrics_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id) ON DELETE CASCADE
 table services

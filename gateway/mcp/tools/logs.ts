@@ -71,10 +71,13 @@ const getLogs = oneStep<RuntimeInput>({
       ...{ version, since, limit },
     });
     const inOrder = matching(data, search, ({ message }) => message).toReversed();
-    const texts = inOrder.map((line) => `${line.timestamp} v${line.version} ${line.stream} ${line.message}`);
+    const texts = inOrder.map(({ timestamp, version, stream, message }) =>
+      // An addon has no versions.
+      [timestamp, ...(version > 0 ? [`v${version}`] : []), stream, message].join(" "),
+    );
     const found = newest(texts, lines);
     const next =
-      found.length === 0 ? "get_deployments: nothing was logged, so it may not have started" : undefined;
+      found.length === 0 ? "get_service: nothing was logged, so it may not have started" : undefined;
     return { data: { lines: found, notice: NOTICE }, next };
   },
 });

@@ -1,4 +1,5 @@
-import type { RuntimeState } from "../runtime/port.ts";
+import type { LogLine, LogPage, LogQuery, Runtime, RuntimeState } from "../runtime/port.ts";
+import type { Measurable, Measurement } from "../terms/measurement.ts";
 import type { AddonEngine, AddonType, ServiceSize } from "../terms/services.ts";
 import type { UsageChange } from "../terms/usage-change.ts";
 
@@ -123,7 +124,25 @@ export type AddonChoice = { versions: string[]; versionsReason?: string; storage
 /** What an addon's server is, as far as it is known. */
 export type AddonServer = { version?: string; storageBytes?: number };
 
-export type AddonServers = {
+export type AddonLogQuery = LogQuery & { addon: Pick<AddonRef, "type" | "engine"> };
+
+/** What is read of addons whatever they run on. Any process can do it. */
+export type AddonReaders = {
+  /** Returns why addons of a type have no log here, as a sentence for users; undefined where they have. */
+  unlogged(type: AddonType): string | undefined;
+  /** As those of `Runtime`, of what the servers of an addon write. Lines have version 0. */
+  logs(query: AddonLogQuery & { limit: number; cursor?: string }): Promise<LogPage>;
+  followLogs(
+    query: AddonLogQuery & { tail?: number; after?: string },
+    signal: AbortSignal,
+  ): AsyncIterable<LogLine>;
+  /** Returns why something may not be measured of addons of a type here, as sentences for users. */
+  unmeasured(type: AddonType): Partial<Record<Measurable, string>>;
+  /** As that of `Runtime`. */
+  readSeries?: Runtime["readSeries"];
+};
+
+export type AddonServers = AddonReaders & {
   readonly backups: AddonBackups;
   /** Returns what users may choose of an addon. `versions`: the newest first. */
   choiceOf(type: AddonType): AddonChoice;
@@ -151,6 +170,8 @@ export type AddonServers = {
   status(addon: AddonRef): Promise<AddonStatus | undefined>;
   /** Returns all servers this process knows, including those whose service no longer exists (`remove` them). */
   list(): Promise<AddonStatus[]>;
+  /** Returns what all addons use now. */
+  measure(): Promise<Measurement[]>;
   /** Calls `listener` when something about an addon changed; for speed only, `status` is the truth. */
   watch(listener: (serviceId: string) => void): void;
 };

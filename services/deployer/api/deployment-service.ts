@@ -44,6 +44,7 @@ import { RuntimeRefusal } from "../terms/runtime-refusal.ts";
 import { isPrivate } from "../terms/stored-config.ts";
 import type { EarlyVariables } from "../variables/early-variables.ts";
 import type { ResolveVariables } from "../variables/variables-client.ts";
+import { type LogReaders, logOf } from "./log-of.ts";
 import { deploymentStreams } from "./streams/deployment-streams.ts";
 import { runtimeLogList } from "./streams/runtime-log.ts";
 import type { StreamDeps } from "./streams/stream-deps.ts";
@@ -53,7 +54,8 @@ export type DeploymentDeps = {
   cursors: Cursors;
   secrets: Secrets;
   store: ObjectStore;
-  runtime: Pick<Runtime, "logs" | "followLogs" | "check">;
+  runtime: LogReaders["runtime"] & Pick<Runtime, "check">;
+  addonServers: LogReaders["addonServers"];
   builder: Pick<Builder, "removeCaches">;
   changes: StreamDeps["changes"];
   resolve: ResolveVariables;
@@ -71,7 +73,7 @@ type DeployResult = {
 
 /** Deploy, archive upload, history and logs (docs/deployments.md#sources). */
 export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof DeploymentService> {
-  const { pool, cursors, secrets, store, runtime, builder, images, entitlementsOf } = deps;
+  const { pool, cursors, secrets, store, builder, images, entitlementsOf } = deps;
   return {
     async deploy(request, ctx) {
       const { image } = request;
@@ -164,7 +166,9 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
 
     async listLogs(request) {
       const { version, since, limit = 200, cursor } = request;
-      const { id } = await requireService(pool, request);
+      const service = await requireService(pool, request);
+      const { id } = service;
+      const log = logOf(deps, service);
       const query = {
         serviceId: id,
         environmentId: request.environmentId,
@@ -174,7 +178,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       };
       const list = runtimeLogList(id);
       const before = cursors.decode(list, cursor);
-      const { lines, nextCursor: next } = await runtime
+      const { lines, nextCursor: next } = await log
         .logs({ ...query, limit, cursor: before })
         .catch(refuseCursor);
       const data = lines.map((line) => ({ ...line, timestamp: timestampFromMs(Date.parse(line.timestamp)) }));

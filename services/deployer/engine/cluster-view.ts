@@ -34,7 +34,7 @@ type Environment = { accountId: string; projectId: string; environmentId: string
  * are only for logs, addresses and what needs no look at the cluster.
  */
 export function createClusterView(options: KubernetesRuntimeOptions, addons: AddonOptions) {
-  const { kube, log, namespacePrefix, watch } = options;
+  const { kube, log, namespacePrefix, watch, loki, prometheusUrl } = options;
   const environments = createEnvironments(options);
   const runtime = createKubernetesRuntime(options, environments);
   const common = {
@@ -50,7 +50,7 @@ export function createClusterView(options: KubernetesRuntimeOptions, addons: Add
     engine !== "statefulset" &&
     createCnpgAddons({ ...common, ...operator, images: imagesOf("postgres", addons) });
   const addonServers = createAddonEngines({
-    ...{ ...common, engine },
+    ...{ kube, log, namespacePrefix, loki, prometheusUrl, engine },
     sets: createKubernetesAddons(common),
     ...(cnpg && { cnpg }),
   });

@@ -9,8 +9,10 @@ export type Used = {
   cpuMs?: number;
   coveredMs?: number;
   memory?: number;
-  replicas: number;
-  restarts: number;
+  storageUsed?: number;
+  connections?: number;
+  replicas?: number;
+  restarts?: number;
   networkIn?: number;
   networkOut?: number;
   statuses?: number[];
@@ -25,7 +27,7 @@ const FIRST_MS = 120_000;
  * that is new counts from its beginning, unless it began before the last measurement: then nobody knows since when.
  */
 export function addUp(
-  { serviceId, replicas, memory, cores, counters }: Measurement,
+  { serviceId, replicas, memory, cores, counters, ...amounts }: Measurement,
   before: Counted | undefined,
   now: number,
 ): { used: Used; counted: Counted } {
@@ -48,7 +50,8 @@ export function addUp(
   const usedMs = cores === undefined ? cpuMs : cores * coveredMs;
   return {
     used: {
-      ...{ serviceId, replicas, restarts, ...rest },
+      ...{ serviceId, ...rest, ...amounts },
+      ...(replicas !== undefined && { replicas, restarts }),
       ...(memory !== undefined && { memory }),
       ...(usedMs !== undefined && coveredMs > 0 && { cpuMs: usedMs, coveredMs }),
     },

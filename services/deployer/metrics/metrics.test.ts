@@ -161,7 +161,7 @@ test("what somebody else keeps fills what is not measured here, and its silence 
   const read = (readSeries: Runtime["readSeries"]) => {
     const log = { ...console, warn() {} };
     return readMetrics(
-      { db: berth.pool, runtime: { unmeasured, readSeries }, log },
+      { db: berth.pool, source: { unmeasured, readSeries }, log },
       service,
       toSpan({}, Date.now()),
     );

@@ -2,8 +2,8 @@ import type { Db } from "../../kit/postgres/db.ts";
 import { invalid } from "../../kit/rpc/refusals.ts";
 import type { Runtime } from "../runtime/port.ts";
 import type { Logger } from "../shared/logger.ts";
-import type { Points } from "../terms/measurement.ts";
-import type { ServiceType } from "../terms/services.ts";
+import type { Measurable, Points } from "../terms/measurement.ts";
+import { type AddonType, isDeployable, type ServiceType } from "../terms/services.ts";
 import { findNames, listMinutes } from "./sql.ts";
 import { KINDS, toSeries } from "./to-series.ts";
 
@@ -28,12 +28,18 @@ export function toSpan(given: { from?: number; to?: number; step?: number }, now
   return { from: Math.floor(from / stepMs) * stepMs, to, stepMs };
 }
 
-type Service = { id: string; environmentId: string; type: ServiceType };
-export type ReadDeps = { db: Db; runtime: Pick<Runtime, "unmeasured" | "readSeries">; log: Logger };
+type Service = { id: string; environmentId: string; type: ServiceType | AddonType };
+/** What the series are read by that are not kept here, and which there are none of. */
+export type SeriesSource = Pick<Runtime, "unmeasured" | "readSeries">;
+export type ReadDeps = { db: Db; source: SeriesSource; log: Logger };
+
+/** Series that only web services have, and those that only addons have. */
+const OF_WEB: Measurable[] = ["requests"];
+const OF_ADDONS: Measurable[] = ["storage", "capacity", "connections"];
 
 const NO_ANSWER = "The installation's Prometheus did not answer. Try again.";
 
-/** Returns the series of a service, and which are left out and why. Requests are those of web services only. */
+/** Returns the series of a service, and which are left out and why. */
 export async function readMetrics(deps: ReadDeps, service: Service, span: Span) {
   const { from, to, stepMs } = span;
   const minutes = await listMinutes(deps.db, service.id, Math.max(from, Date.now() - KEPT_MS), to);
@@ -42,10 +48,11 @@ export async function readMetrics(deps: ReadDeps, service: Service, span: Span) 
   const series = [];
   const unavailable = [];
   for (const { name, unit, of } of KINDS) {
-    if (of === "requests" && service.type !== "web") continue;
+    if (OF_WEB.includes(of) && service.type !== "web") continue;
+    if (OF_ADDONS.includes(of) && isDeployable(service.type)) continue;
     const own = kept.get(name) ?? [];
     const points = own.length > 0 ? own : (elsewhere?.[name] ?? []);
-    const why = of && deps.runtime.unmeasured?.[of];
+    const why = deps.source.unmeasured?.[of];
     if (points.length > 0 || why === undefined) series.push({ name, unit, points });
     else unavailable.push({ name, message: elsewhere ? why : NO_ANSWER });
   }
@@ -54,14 +61,14 @@ export async function readMetrics(deps: ReadDeps, service: Service, span: Span) 
 
 /** Returns the series that the runtime does not measure itself; undefined when what keeps them does not answer. */
 async function readElsewhere(
-  { db, runtime, log }: ReadDeps,
+  { db, source, log }: ReadDeps,
   { id, environmentId, type }: Service,
   span: Span,
 ): Promise<Record<string, Points> | undefined> {
-  if (!runtime.readSeries) return {};
+  if (!source.readSeries) return {};
   const { name = "", objectName } = (await findNames(db, id)) ?? {};
   const called = { names: { service: name }, ...(objectName && { objectName }) };
-  return runtime
+  return source
     .readSeries({ serviceId: id, environmentId, ...called, type, ...span })
     .catch((err) => void log.warn({ err, serviceId: id }, "could not read metrics from Prometheus"));
 }

@@ -40,6 +40,7 @@ export function setCounted(db: Db, counted: ({ serviceId: string } & Counted)[])
   );
 }
 
+const HIGHEST = ["memory", "storage_used", "connections", "replicas"];
 const SUMS = ["cpu_ms", "covered_ms", "network_in", "network_out"];
 const LISTS = ["statuses", "latencies"];
 /** What is added to a value that exists: null stays null only if both are. */
@@ -50,18 +51,18 @@ const sums = (column: string) =>
 
 /** Adds what services used to the current minute. A row of another day is replaced. */
 export function addUsed(db: Db, used: Used[]) {
-  const columns = ["memory", "replicas", "restarts", ...SUMS, ...LISTS];
+  const columns = [...HIGHEST, "restarts", ...SUMS, ...LISTS];
   const old = (column: string) =>
     `case when o.minute = excluded.minute then ${addition(column).replaceAll("n.", "excluded.")} else excluded.${column} end`;
   return execute(
     db,
     "metrics_add",
     `insert into service_metrics as o (service_id, slot, minute, ${columns.join(", ")})
-     select s.id, extract(epoch from t.minute)::bigint / 60 % 1440, t.minute, memory, replicas, restarts, "cpuMs", "coveredMs",
-       "networkIn", "networkOut", statuses, latencies
-     from jsonb_to_recordset($1::jsonb) as m ("serviceId" text, memory bigint, replicas integer, restarts integer,
-       "cpuMs" double precision, "coveredMs" double precision, "networkIn" bigint, "networkOut" bigint,
-       statuses integer[], latencies integer[])
+     select s.id, extract(epoch from t.minute)::bigint / 60 % 1440, t.minute, memory, "storageUsed", connections, replicas,
+       restarts, "cpuMs", "coveredMs", "networkIn", "networkOut", statuses, latencies
+     from jsonb_to_recordset($1::jsonb) as m ("serviceId" text, memory bigint, "storageUsed" bigint, connections integer,
+       replicas integer, restarts integer, "cpuMs" double precision, "coveredMs" double precision,
+       "networkIn" bigint, "networkOut" bigint, statuses integer[], latencies integer[])
      join services s on s.id = m."serviceId" and s.deleting_at is null,
      date_trunc('minute', now()) as t (minute)
      on conflict (service_id, slot) do update set minute = excluded.minute,
@@ -71,7 +72,7 @@ export function addUsed(db: Db, used: Used[]) {
 }
 
 function addition(column: string): string {
-  if (column === "memory" || column === "replicas") return `greatest(o.${column}, n.${column})`;
+  if (HIGHEST.includes(column)) return `greatest(o.${column}, n.${column})`;
   return LISTS.includes(column) ? sums(column) : sum(column);
 }
 
@@ -81,8 +82,10 @@ export type MinuteRow = {
   cpuMs: number | null;
   coveredMs: number | null;
   memory: number | null;
-  replicas: number;
-  restarts: number;
+  storageUsed: number | null;
+  connections: number | null;
+  replicas: number | null;
+  restarts: number | null;
   networkIn: number | null;
   networkOut: number | null;
   statuses: number[] | null;
@@ -94,8 +97,9 @@ export function listMinutes(db: Db, serviceId: string, from: number, to: number)
   return many<MinuteRow>(
     db,
     "metrics_list",
-    `select ${epochMs("minute")} as at, cpu_ms as "cpuMs", covered_ms as "coveredMs", memory, replicas, restarts,
-       network_in as "networkIn", network_out as "networkOut", statuses, latencies
+    `select ${epochMs("minute")} as at, cpu_ms as "cpuMs", covered_ms as "coveredMs", memory,
+       storage_used as "storageUsed", connections, replicas, restarts, network_in as "networkIn",
+       network_out as "networkOut", statuses, latencies
      from service_metrics where service_id = $1 and minute >= $2 and minute < $3 order by minute`,
     [serviceId, new Date(from).toISOString(), new Date(to).toISOString()],
   );

@@ -7,6 +7,7 @@ import { quantile, toSeries } from "./to-series.ts";
 const NOW = Date.parse("2026-11-20T10:00:30Z");
 const minute = (at: number, more: Partial<MinuteRow> = {}): MinuteRow => ({
   ...{ at, cpuMs: null, coveredMs: null, memory: null, replicas: 1, restarts: 0 },
+  ...{ storageUsed: null, connections: null },
   ...{ networkIn: null, networkOut: null, statuses: null, latencies: null, ...more },
 });
 

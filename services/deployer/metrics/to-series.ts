@@ -5,12 +5,12 @@ type Kind = {
   name: string;
   unit: "cores" | "bytes" | "count" | "milliseconds";
   /** What has to be measured for it. */
-  of?: Measurable;
+  of: Measurable;
   /** Returns the value of the minutes of a step; undefined when none of them has it. */
   value: (minutes: MinuteRow[]) => number | undefined;
 };
 
-type Amount = "cpuMs" | "coveredMs" | "memory" | "replicas" | "restarts" | "networkIn" | "networkOut";
+type Amount = Exclude<keyof MinuteRow, "at" | "statuses" | "latencies">;
 
 const measured = (minutes: MinuteRow[], member: Amount) =>
   minutes.map((minute) => minute[member]).filter((value) => value !== null);
@@ -42,8 +42,11 @@ const latency = (percent: number): Kind => ({
 export const KINDS: Kind[] = [
   { name: "cpu", unit: "cores", of: "cpu", value: cores },
   { name: "memory", unit: "bytes", of: "memory", value: highest("memory") },
-  { name: "replicas", unit: "count", value: highest("replicas") },
-  { name: "restarts", unit: "count", value: total("restarts") },
+  { name: "replicas", unit: "count", of: "server", value: highest("replicas") },
+  { name: "restarts", unit: "count", of: "server", value: total("restarts") },
+  { name: "storage_used", unit: "bytes", of: "storage", value: highest("storageUsed") },
+  { name: "storage_size", unit: "bytes", of: "capacity", value: () => undefined },
+  { name: "connections", unit: "count", of: "connections", value: highest("connections") },
   { name: "network_in", unit: "bytes", of: "network", value: total("networkIn") },
   { name: "network_out", unit: "bytes", of: "network", value: total("networkOut") },
   {

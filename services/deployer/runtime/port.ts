@@ -5,7 +5,7 @@
  */
 
 import type { Measurable, Measurement, Points } from "../terms/measurement.ts";
-import type { ServiceSize, ServiceType } from "../terms/services.ts";
+import type { AddonType, ServiceSize, ServiceType } from "../terms/services.ts";
 import type { Autoscaling } from "../terms/stored-config.ts";
 import type { UsageChange } from "../terms/usage-change.ts";
 
@@ -161,7 +161,7 @@ export type SeriesQuery = {
   /** As in `Release`. */
   names: Pick<Release["names"], "service">;
   objectName?: string;
-  type: ServiceType;
+  type: ServiceType | AddonType;
   from: number;
   to: number;
   stepMs: number;

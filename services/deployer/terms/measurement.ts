@@ -28,17 +28,31 @@ export type Counter = Counts & {
 /** What is measured of a service at one moment. */
 export type Measurement = {
   serviceId: string;
-  /** How many replicas take requests, or run. */
-  replicas: number;
+  /** How many replicas take requests, or run; absent where it has no server of its own. */
+  replicas?: number;
   /** Bytes that all replicas have in memory. */
   memory?: number;
+  /** Bytes that an addon stores, and how many clients are connected to it. */
+  storageUsed?: number;
+  connections?: number;
   /** How many cores all replicas use, where that is measured and not counted. */
   cores?: number;
   counters: Counter[];
 };
 
-/** What may not be measurable in an installation. */
-export type Measurable = "cpu" | "memory" | "network" | "requests";
+/**
+ * What may not be measurable in an installation. `server`: whether an addon's own runs, and how often it was restarted.
+ * `storage`: how much of its `capacity` an addon uses.
+ */
+export type Measurable =
+  | "cpu"
+  | "memory"
+  | "server"
+  | "network"
+  | "requests"
+  | "storage"
+  | "capacity"
+  | "connections";
 
 /** Values over time, `at` in ms. */
 export type Points = { at: number; value: number }[];

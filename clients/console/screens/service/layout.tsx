@@ -35,13 +35,13 @@ export function ServiceLayout() {
         <Link to={SERVICE} params={at} activeOptions={{ exact: true, includeSearch: false }}>
           {texts.service.tabs.deployments}
         </Link>
+        {type !== "cron" && (
+          <Link to={`${SERVICE}/logs`} params={at}>
+            {texts.service.tabs.logs}
+          </Link>
+        )}
         {isApp && (
           <>
-            {type !== "cron" && (
-              <Link to={`${SERVICE}/logs`} params={at}>
-                {texts.service.tabs.logs}
-              </Link>
-            )}
             <Link to={`${SERVICE}/runs`} params={at}>
               {texts.service.tabs.runs}
             </Link>

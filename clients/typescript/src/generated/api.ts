@@ -1431,9 +1431,9 @@ export class Operations {
 
   readonly logs = {
     /**
-     * Lists the lines that the service's processes have logged, newest first.
+     * Lists the lines that the processes of a service, or the servers of an addon, have logged, newest first. An addon that shares a server with others has no log.
      *
-     * As `text/event-stream`: Streams the lines that the service's processes log, oldest first. The stream begins with the newest `limit` lines (200 by default), or with all lines after the one in Last-Event-ID, and continues with each new line. It continues across deployments until the client closes it.
+     * As `text/event-stream`: Streams the lines that the processes of a service, or the servers of an addon, log, oldest first. The stream begins with the newest `limit` lines (200 by default), or with all lines after the one in Last-Event-ID, and continues with each new line. It continues across deployments until the client closes it.
      *
      * Role: reader.
      */
@@ -1451,9 +1451,9 @@ export class Operations {
         this.#caller.call("GET", `${pathTo(at, 4)}/logs`, { query: { ...query, cursor }, options }),
       ),
     /**
-     * Lists the lines that the service's processes have logged, newest first.
+     * Lists the lines that the processes of a service, or the servers of an addon, have logged, newest first. An addon that shares a server with others has no log.
      *
-     * As `text/event-stream`: Streams the lines that the service's processes log, oldest first. The stream begins with the newest `limit` lines (200 by default), or with all lines after the one in Last-Event-ID, and continues with each new line. It continues across deployments until the client closes it.
+     * As `text/event-stream`: Streams the lines that the processes of a service, or the servers of an addon, log, oldest first. The stream begins with the newest `limit` lines (200 by default), or with all lines after the one in Last-Event-ID, and continues with each new line. It continues across deployments until the client closes it.
      *
      * Role: reader.
      */
@@ -1472,7 +1472,7 @@ export class Operations {
 
   readonly metrics = {
     /**
-     * Returns series of what a web or worker service used: CPU, memory, replicas, restarts and network, and for a web service its requests, by status class, with quantiles of their latency. They are kept for 24 hours. What this installation cannot measure is left out, and named in `unavailable`.
+     * Returns series of what a service used: CPU, memory, replicas, restarts and network; for a web service also its requests, by status class, with quantiles of their latency, and for an addon its storage and connections. They are kept for 24 hours. What this installation cannot measure is left out, and named in `unavailable`.
      *
      * Role: reader.
      */

@@ -2023,7 +2023,13 @@ export type Refusals = {
     forbidden: never;
     not_found: never;
     request_timeout: never;
-    validation_failed: "invalid_choice" | "out_of_range" | "unknown_field" | "invalid_type" | "invalid_text";
+    validation_failed:
+      | "invalid_choice"
+      | "out_of_range"
+      | "not_supported_here"
+      | "unknown_field"
+      | "invalid_type"
+      | "invalid_text";
     rate_limited: never;
     internal: never;
     unavailable: never;
@@ -2034,7 +2040,13 @@ export type Refusals = {
     forbidden: never;
     not_found: never;
     request_timeout: never;
-    validation_failed: "invalid_choice" | "out_of_range" | "unknown_field" | "invalid_type" | "invalid_text";
+    validation_failed:
+      | "invalid_choice"
+      | "out_of_range"
+      | "not_supported_here"
+      | "unknown_field"
+      | "invalid_type"
+      | "invalid_text";
     rate_limited: never;
     internal: never;
     unavailable: never;
@@ -2045,7 +2057,7 @@ export type Refusals = {
     forbidden: never;
     not_found: never;
     request_timeout: never;
-    validation_failed: "not_deployable" | "out_of_range" | "unknown_field" | "invalid_type";
+    validation_failed: "out_of_range" | "unknown_field" | "invalid_type";
     rate_limited: never;
     internal: never;
     unavailable: never;

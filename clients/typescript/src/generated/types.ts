@@ -966,6 +966,7 @@ export type LogLine = {
   message: string;
   stream: "stdout" | "stderr";
   replica: string;
+  /** 0 for an addon, which has no deployments. */
   version: number;
 };
 
@@ -1029,6 +1030,9 @@ export type MetricSeries = {
     | "memory"
     | "replicas"
     | "restarts"
+    | "storage_used"
+    | "storage_size"
+    | "connections"
     | "network_in"
     | "network_out"
     | "requests"

@@ -6,7 +6,7 @@ import { label, nameOf, namespaceOf, selector } from "../../kube/names.ts";
 import { startWatches, type WatchScope } from "../../kube/watch/watches.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AddonType } from "../../terms/services.ts";
-import type { Addon, AddonServers, PlacedAddon } from "../port.ts";
+import type { Addon, AddonReaders, AddonServers, PlacedAddon } from "../port.ts";
 import { createKubernetesBackups, type KubernetesBackupsOptions } from "./backups/adapter.ts";
 import { createNamespaceWatches } from "./namespace-watch.ts";
 import { createPatches, imageOf, newerPatches, patchables } from "./patches.ts";
@@ -55,7 +55,7 @@ const MAX_ATTEMPTS = 10;
  */
 export function createKubernetesAddons(
   options: KubernetesAddonsOptions,
-): AddonServers & { stop: () => Promise<void> } {
+): Omit<AddonServers, keyof AddonReaders> & { stop: () => Promise<void> } {
   const { kube, namespacePrefix } = options;
   let changed = (_serviceId: string) => {};
   const watches = createNamespaceWatches<V1StatefulSet>(
@@ -197,6 +197,7 @@ export function createKubernetesAddons(
       const moving = patches.next();
       return all.map((one) => (one.serviceId === moving ? { ...one, outdated: true } : one));
     },
+    measure: watches.measure,
     watch(listener) {
       changed = listener;
       patches.report();

@@ -61,7 +61,7 @@ function start(): Promise<void> {
 async function startNext(): Promise<void> {
   await reconciler?.stop();
   const { pool } = platform;
-  const addonServers = cluster.open();
+  const addonServers = cluster.openEngines("statefulset");
   const addons = createAddons({ pool, secrets, servers: addonServers, log });
   const variables = { url: platform.variables.url, keys: testKeys, name: "deployer" };
   const early = createEarlyVariables(createVariablesResolver(serviceClient(InternalService, variables)));

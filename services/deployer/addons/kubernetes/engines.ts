@@ -1,16 +1,22 @@
-import type { Kube } from "../../kube/client.ts";
 import { PostgresCluster } from "../../kube/kinds.ts";
-import type { AddonBackups, AddonRef, AddonServers } from "../port.ts";
+import { createLogs } from "../../runtime/kubernetes/logs/logs.ts";
+import { unmeasuredOn } from "../../runtime/kubernetes/metrics/measure.ts";
+import { createPrometheus } from "../../runtime/kubernetes/metrics/prometheus.ts";
+import type { KubernetesRuntimeOptions } from "../../runtime/kubernetes/options.ts";
+import type { AddonBackups, AddonLogQuery, AddonReaders, AddonRef, AddonServers } from "../port.ts";
 import type { PostgresEngine } from "./config.ts";
+import { addonSource } from "./log-source.ts";
 
 type Stoppable = { stop: () => Promise<void> };
 
-type EnginesOptions = {
-  kube: Pick<Kube, "serves">;
+type EnginesOptions = Pick<
+  KubernetesRuntimeOptions,
+  "kube" | "log" | "namespacePrefix" | "loki" | "prometheusUrl"
+> & {
   engine: PostgresEngine;
-  sets: AddonServers & Stoppable;
+  sets: Omit<AddonServers, keyof AddonReaders> & Stoppable;
   /** Absent where new addons are StatefulSets: the deployer has no rights to Clusters then. */
-  cnpg?: Omit<AddonServers, "ownServer" | "postgresEngine" | "choiceOf"> & Stoppable;
+  cnpg?: Omit<AddonServers, keyof AddonReaders | "ownServer" | "postgresEngine" | "choiceOf"> & Stoppable;
 };
 
 const NO_OPERATOR =
@@ -19,7 +25,9 @@ const TURNED_OFF =
   "This addon runs on CloudNativePG, which apps.addons.postgresEngine turns off: set it to cnpg, or to auto.";
 
 /** Addons on a cluster with two engines for PostgreSQL. An addon keeps the one that it was made with. */
-export function createAddonEngines({ kube, engine, sets, cnpg }: EnginesOptions): AddonServers & Stoppable {
+export function createAddonEngines(options: EnginesOptions): AddonServers & Stoppable {
+  const { kube, engine, sets, cnpg, namespacePrefix, prometheusUrl: url } = options;
+  const logs = createLogs(options, (query: AddonLogQuery) => addonSource(namespacePrefix, query));
   const isServed = () => kube.serves(PostgresCluster);
 
   /** Returns the servers among which an addon is. Throws where they are turned off: its data is not forgotten. */
@@ -64,6 +72,12 @@ export function createAddonEngines({ kube, engine, sets, cnpg }: EnginesOptions)
       return { ...addon, running: false, size: "nano", usage: [], problem };
     },
     list: async () => (await Promise.all([sets.list(), cnpg?.list() ?? []])).flat(),
+    measure: async () => (await Promise.all([sets.measure(), cnpg?.measure() ?? []])).flat(),
+    unlogged: () => undefined,
+    logs: logs.page,
+    followLogs: logs.follow,
+    unmeasured: () => unmeasuredOn(url !== undefined),
+    ...(url !== undefined && { readSeries: createPrometheus({ url, namespacePrefix }) }),
     watch(listener) {
       sets.watch(listener);
       cnpg?.watch(listener);

@@ -3,9 +3,13 @@ import type { KubernetesObject, V1Pod } from "@kubernetes/client-node";
 import type { Kube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, selector } from "../../kube/names.ts";
+import { createPodUsage, type PodUsage } from "../../kube/pods/pod-usage.ts";
 import { startWatches, type Watches, type WatchOptions, type WatchScope } from "../../kube/watch/watches.ts";
+import { podFacts } from "../../runtime/kubernetes/observe/status/pod-facts.ts";
 import type { Logger } from "../../shared/logger.ts";
+import type { Measurement } from "../../terms/measurement.ts";
 import type { AddonStatus } from "../port.ts";
+import { readiness } from "./server/pod-status.ts";
 
 type Options = {
   kube: Kube;
@@ -54,6 +58,7 @@ export function createNamespaceWatches<Server extends KubernetesObject>(
   changed: (serviceId: string) => void,
 ) {
   const watches = new Map<string, NamespaceWatch>();
+  const readUsage = createPodUsage({ kube, log, watch: scope }, engine.pods);
   let started: { servers: Watches<Server>; pods: Watches<V1Pod> } | undefined;
 
   /** Begins to watch when it is called for the first time. */
@@ -144,6 +149,15 @@ export function createNamespaceWatches<Server extends KubernetesObject>(
       }
       return [...watches.keys()].flatMap(statusesOf);
     },
+    /** Returns what the addons of all namespaces that are watched use. */
+    async measure(): Promise<Measurement[]> {
+      const namespaces = [...watches.keys()].filter((namespace) => serversIn(namespace).length > 0);
+      const used = namespaces.length > 0 ? await readUsage(namespaces) : undefined;
+      return namespaces.flatMap(serversIn).flatMap(({ server, pods }) => {
+        const serviceId = server.metadata?.labels?.[label("serviceId")];
+        return serviceId === undefined ? [] : toMeasurement(serviceId, pods, used?.get(serviceId));
+      });
+    },
     /** Returns the servers of all namespaces that are watched. */
     servers: () => [...watches.keys()].flatMap(serversIn),
     /** Returns the namespace of a server's object. */
@@ -159,4 +173,11 @@ export function createNamespaceWatches<Server extends KubernetesObject>(
       watches.clear();
     },
   };
+}
+
+function toMeasurement(serviceId: string, pods: V1Pod[], used: PodUsage | undefined): Measurement {
+  const counters = pods.map(podFacts).map(({ uid, createdAt, restarts }) => ({
+    ...{ source: uid, since: createdAt, restarts },
+  }));
+  return { serviceId, replicas: pods.filter((pod) => readiness(pod).ready).length, ...used, counters };
 }

@@ -1,9 +1,15 @@
+import { NO_PROC, unmeasuredHere } from "../../runtime/local/measure.ts";
 import type { Addon, AddonOutcome, AddonServers } from "../port.ts";
 import { createLocalBackups, type LocalBackupDeps } from "./backups.ts";
-import { dropDatabase, ensureDatabase, findVersion } from "./shared-postgres.ts";
+import { dropDatabase, ensureDatabase, findVersion, measureDatabases } from "./shared-postgres.ts";
 
 const ONE_VERSION = "On one machine, all addons of a type have the version of the server that is there.";
 const ONE_DISK = "On one machine, addons have no volumes: their data is on the machine's disk.";
+const SHARED =
+  "The PostgreSQL addons of one machine share a server, so this cannot be measured of one of them.";
+const SHARED_LOG =
+  "The PostgreSQL addons of one machine share a server, whose log has statements of other accounts too, so it is not shown.";
+const UNMEASURED = { ...unmeasuredHere(), capacity: ONE_DISK };
 
 /**
  * Addons on one machine: a postgres addon is a role and a database in the server of `adminUrl`, a redis addon a server
@@ -51,6 +57,16 @@ export function createLocalAddons(deps: LocalBackupDeps): AddonServers {
       const server = redis.status(serviceId);
       return server && { ...server, type: "redis" };
     },
+    async measure() {
+      return [...(await redis.measure()), ...(await measureDatabases(adminUrl))];
+    },
+    unlogged: (type) => (type === "postgres" ? SHARED_LOG : undefined),
+    logs: redis.logs,
+    followLogs: redis.followLogs,
+    unmeasured: (type) =>
+      type === "postgres"
+        ? { ...UNMEASURED, cpu: SHARED, memory: SHARED, server: SHARED }
+        : { ...UNMEASURED, ...(process.platform !== "linux" && { connections: NO_PROC }) },
     list: async () => redis.list().map((server) => ({ ...server, type: "redis" as const })),
     watch(listener) {
       changed = listener;

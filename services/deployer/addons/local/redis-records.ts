@@ -8,7 +8,13 @@ import type { UsageChange } from "../../terms/usage-change.ts";
 import { appendUsage } from "../../usage/journal.ts";
 
 /** What outlives the deployer's process, besides the server's own files. Holds no secret. */
-export type RedisRecord = ProcessRef & { port: number; size: ServiceSize; usage: UsageChange[] };
+export type RedisRecord = ProcessRef & {
+  port: number;
+  size: ServiceSize;
+  usage: UsageChange[];
+  /** How often it ended by itself. */
+  restarts?: number;
+};
 
 /** The records of the servers, in memory and in `state.json` of each server's folder. */
 export function createRedisRecords(folderOf: (serviceId: string) => string, log: Logger) {

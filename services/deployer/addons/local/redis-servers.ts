@@ -23,8 +23,10 @@ import type { ServiceSize } from "../../terms/services.ts";
 import type { UsageChange } from "../../terms/usage-change.ts";
 import { RedisRefusal, sendCommands } from "../redis-client.ts";
 import { CANNOT_READ, readSnapshot, type Snapshot } from "../redis-snapshot.ts";
+import { measureRedis } from "./measure-redis.ts";
 import { adjustments, configuredPassword, type RedisSettings, redisConfig } from "./redis-config.ts";
 import { dataOf, forgetReceived, keep, putBack, receive, replaceData, thenForget } from "./redis-data.ts";
+import { createRedisLogs, outputsOf } from "./redis-logs.ts";
 import { createRedisRecords, isRunning, type RedisRecord } from "./redis-records.ts";
 
 type RedisStatus = { serviceId: string; running: boolean; size: ServiceSize; usage: UsageChange[] };
@@ -49,6 +51,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
   const root = resolve(given.folder);
   const folderOf = (serviceId: string) => join(root, serviceId);
   const records = createRedisRecords(folderOf, log);
+  const logs = createRedisLogs(folderOf);
   let alive: ReturnType<typeof startAliveMark> | undefined;
   let watching: Loop | undefined;
   let stopping = false;
@@ -60,7 +63,8 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
       records.saveAgain(serviceId, record);
       if (!isRunning(record) || isAlive(record)) continue;
       log.warn({ serviceId }, "a redis server exited");
-      records.setRunning(serviceId, record, false, Date.now());
+      const restarts = (record.restarts ?? 0) + 1;
+      records.setRunning(serviceId, { ...record, restarts }, false, Date.now());
       changed(serviceId);
     }
   }
@@ -70,6 +74,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     const folder = folderOf(serviceId);
     await forgetReceived(folder);
     const record = records.read(serviceId);
+    if (record) await logs.resume(serviceId, record);
     if (record && isAlive(record)) {
       records.adopt(serviceId, record);
       log.info({ serviceId }, "adopted a running redis server");
@@ -77,7 +82,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     }
     await end(undefined, folder);
     if (record) {
-      const endedAt = endedUnwatched(alive?.before, [join(folder, "output")]);
+      const endedAt = endedUnwatched(alive?.before, outputsOf(folder));
       records.setRunning(serviceId, record, false, endedAt);
     }
   }
@@ -90,26 +95,29 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     await end(undefined, folder);
     mkdirSync(dataOf(folder), { recursive: true, mode: 0o700 });
     replaceFile(configPath(folder), redisConfig(folder, port, wanted));
-    const output = openSync(join(folder, "output"), "w", 0o600);
+    logs.clear(serviceId);
+    const outputs = outputsOf(folder).map((path) => openSync(path, "a", 0o600));
     const child = spawn(program, [configPath(folder)], {
       cwd: dataOf(folder),
       env: { PATH: given.path(), HOME: folder, TMPDIR: folder, LANG: "C.UTF-8" },
       detached: true,
-      stdio: ["ignore", output, output],
+      stdio: ["ignore", ...outputs],
     });
-    closeSync(output);
+    for (const output of outputs) closeSync(output);
     child.on("error", (error) => log.warn({ err: error, serviceId }, "a redis server could not be started"));
     child.unref();
     const ref = { pid: child.pid ?? 0, started: startedOf(child.pid ?? 0) ?? "" };
-    const record = { ...ref, port, size: wanted.size, usage: before?.usage ?? [] };
+    const { usage = [], restarts } = before ?? {};
+    const record = { ...ref, port, size: wanted.size, usage, restarts };
     records.save(serviceId, record);
+    logs.begin(serviceId, ref);
     for (const deadline = Date.now() + START_MS; ; await delay(20)) {
       // Before it says so another program may have the port, and must not get the password.
-      const listens = isAlive(ref) && readText(join(folder, "output")).includes(READY);
+      const listens = isAlive(ref) && readText(outputsOf(folder)[0]!).includes(READY);
       if (listens && (await accepts(port, wanted.password))) break;
       if (stopping || !isAlive(ref) || Date.now() > deadline) {
         await end(ref, folder);
-        throw new Error("the redis server did not start; the file output in its folder says why");
+        throw new Error("the redis server did not start; its log says why");
       }
     }
     records.setRunning(serviceId, record, true, Date.now());
@@ -229,6 +237,12 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
       const record = records.get(serviceId);
       return record && toStatus(serviceId, record);
     },
+    logs: logs.page,
+    followLogs: logs.follow,
+    measure: () =>
+      measureRedis(
+        records.list().map(([serviceId, record]) => ({ serviceId, folder: folderOf(serviceId), record })),
+      ),
     list: (): RedisStatus[] => records.list().map(([serviceId, record]) => toStatus(serviceId, record)),
     /** Ends the server and removes its data. Idempotent. */
     remove: (serviceId: string): Promise<void> =>
@@ -236,6 +250,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
         const record = records.get(serviceId);
         records.remove(serviceId);
         await end(record, folderOf(serviceId));
+        logs.close(serviceId);
         await rm(folderOf(serviceId), { recursive: true, force: true });
       }),
     /** Ends every server; the next process starts them again. */
@@ -249,6 +264,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
           records.setRunning(serviceId, records.get(serviceId) ?? record, false, Date.now());
         }),
       );
+      logs.closeAll();
       alive?.stop();
     },
   };

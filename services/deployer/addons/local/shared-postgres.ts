@@ -1,4 +1,5 @@
 import pg from "pg";
+import type { Measurement } from "../../terms/measurement.ts";
 import { addonName } from "../keys.ts";
 import { scramVerifier } from "../scram.ts";
 
@@ -63,6 +64,20 @@ export function dropDatabase(adminUrl: string, serviceId: string): Promise<void>
     for (const database of [name, restored, replaced, proof])
       await admin.query(`drop database if exists "${database}" with (force)`);
     for (const role of [copier, proof, name]) await admin.query(`drop role if exists "${role}"`);
+  });
+}
+
+/** Returns how much addons store, and how many clients each has, of those that this administrator made. */
+export function measureDatabases(adminUrl: string): Promise<Measurement[]> {
+  return asAdmin(adminUrl, async (admin) => {
+    const { rows } = await admin.query<{ id: string; size: number; clients: number }>(
+      `select substring(datname from 7) as id, pg_database_size(oid)::float8 as size,
+         (select count(*)::int from pg_stat_activity a where a.datid = d.oid and a.usename = d.datname) as clients
+       from pg_database d where datname ~ '^addon_[0-9a-z]+$' and pg_has_role(datdba, 'usage')`,
+    );
+    return rows.map(({ id, size, clients }) => ({
+      ...{ serviceId: `svc_${id}`, storageUsed: size, connections: clients, counters: [] },
+    }));
   });
 }
 

@@ -11,6 +11,7 @@ import { isRefusal, unavailable } from "../../../kit/rpc/refusals.ts";
 import { requireService } from "../../projects/require.ts";
 import type { LogStream, Runtime } from "../../runtime/port.ts";
 import { RuntimeRefusal } from "../../terms/runtime-refusal.ts";
+import { logOf } from "../log-of.ts";
 import type { StreamDeps } from "./stream-deps.ts";
 
 const UNAPPLIED_POLL_MS = 500;
@@ -22,20 +23,22 @@ export const runtimeLogList = (serviceId: string) => `logs ${serviceId}`;
 
 /** Yields the lines of a service's log, the newest `limit` first or all after `lastEventId`, then each new one. */
 export async function* streamRuntimeLog(
-  { pool, cursors, runtime }: StreamDeps,
+  { pool, cursors, ...readers }: StreamDeps,
   request: FollowLogsRequest,
   signal: AbortSignal,
 ): AsyncGenerator<MessageInitShape<typeof LogEventSchema>> {
   const { environmentId, version, since, limit = 200, lastEventId } = request;
-  const { id: serviceId } = await requireService(pool, request);
+  const service = await requireService(pool, request);
+  const { id: serviceId } = service;
+  const log = logOf(readers, service);
   const stream = request.stream as LogStream | undefined;
   const query = { serviceId, environmentId, version, stream, since: since && timestampDate(since) };
   const after = cursorIn(cursors, serviceId, lastEventId);
-  if (after) await runtime.logs({ serviceId, environmentId, limit: 1, cursor: after }).catch(refuseForeign);
+  if (after) await log.logs({ serviceId, environmentId, limit: 1, cursor: after }).catch(refuseForeign);
   let from: { after: string } | { tail: number } = after ? { after } : { tail: limit };
   yield {};
   for (;;) {
-    for await (const line of readLines(runtime, { ...query, ...from }, signal)) {
+    for await (const line of readLines(log, { ...query, ...from }, signal)) {
       const { cursor, ...rest } = line;
       from = { after: cursor };
       const value = { ...rest, timestamp: timestampFromMs(Date.parse(line.timestamp)) };
@@ -49,9 +52,9 @@ export async function* streamRuntimeLog(
   }
 }
 
-async function* readLines(runtime: StreamDeps["runtime"], ...query: Parameters<Runtime["followLogs"]>) {
+async function* readLines(log: Pick<Runtime, "followLogs">, ...query: Parameters<Runtime["followLogs"]>) {
   try {
-    yield* runtime.followLogs(...query);
+    yield* log.followLogs(...query);
   } catch (error) {
     refuseCursor(error);
   }

@@ -4,7 +4,7 @@ import type { Router } from "./routing/router.ts";
 import type { Service } from "./service/service-runner.ts";
 
 const NO_NETWORK = "The network traffic of one service cannot be measured on one machine.";
-const NO_PROC = "Only on Linux can the CPU and memory of processes be measured.";
+export const NO_PROC = "Only on Linux can the CPU, memory and connections of processes be measured.";
 
 /** Why something is not measured on this machine. */
 export function unmeasuredHere(): Partial<Record<Measurable, string>> {

@@ -6,7 +6,7 @@ import { nameOf, namespaceOf, selector } from "../../../kube/names.ts";
 import { startWatches, type WatchScope } from "../../../kube/watch/watches.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { AddonType } from "../../../terms/services.ts";
-import type { Addon, AddonServers, AddonStatus, PlacedAddon } from "../../port.ts";
+import type { Addon, AddonReaders, AddonServers, AddonStatus, PlacedAddon } from "../../port.ts";
 import { createKubernetesBackups, type KubernetesBackupsOptions } from "../backups/adapter.ts";
 import { createNamespaceWatches } from "../namespace-watch.ts";
 import { createPatches, newerPatches } from "../patches.ts";
@@ -57,7 +57,9 @@ const MAX_ATTEMPTS = 10;
  */
 export function createCnpgAddons(
   options: CnpgAddonsOptions,
-): Omit<AddonServers, "ownServer" | "postgresEngine" | "choiceOf"> & { stop: () => Promise<void> } {
+): Omit<AddonServers, keyof AddonReaders | "ownServer" | "postgresEngine" | "choiceOf"> & {
+  stop: () => Promise<void>;
+} {
   const { kube, namespacePrefix } = options;
   let changed = (_serviceId: string) => {};
   const watches = createNamespaceWatches<kinds.PostgresClusterObject>(
@@ -232,6 +234,7 @@ export function createCnpgAddons(
       return withTurn(await watches.listIn(namespace)).find((one) => one.serviceId === serviceId);
     },
     list: async () => withTurn(await watches.list()),
+    measure: watches.measure,
     watch(listener) {
       changed = listener;
       patches.report();

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { sumUsage } from "../../../kube/pods/pod-usage.ts";
 import { coresOf } from "../../../kube/pods/resources.ts";
 import { at, seen as observe, pod } from "../observe/testing.ts";
 import { toMeasurement } from "./measure.ts";
@@ -7,7 +8,8 @@ const use = (cpu: string, memory: string) => ({ containers: [{ name: "app", usag
 
 test("what pods use is added up, restarts are counted by pod, and replicas are those that are available", () => {
   const seen = observe([pod("a", { readySince: 5, restarts: 2 }), pod("b", { unreadySince: 1 })]);
-  const found = toMeasurement(seen, [use("250m", "64Mi"), use("1500000n", "1Ki")], at(60));
+  const used = sumUsage([use("250m", "64Mi"), use("1500000n", "1Ki")]);
+  const found = toMeasurement(seen, used, at(60));
   expect(found).toMatchObject({
     ...{ serviceId: "svc_1", replicas: 1, memory: 64 * 1024 ** 2 + 1_024 },
     counters: [
@@ -19,7 +21,7 @@ test("what pods use is added up, restarts are counted by pod, and replicas are t
 });
 
 test("without a word from metrics-server there is no CPU and no memory", () => {
-  const found = toMeasurement(observe([pod("a", { readySince: 5 })]), [], at(60));
+  const found = toMeasurement(observe([pod("a", { readySince: 5 })]), sumUsage([]), at(60));
   expect([found.cores, found.memory, found.replicas]).toEqual([undefined, undefined, 1]);
 });
 

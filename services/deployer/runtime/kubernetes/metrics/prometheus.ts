@@ -1,5 +1,6 @@
-import { namespaceOf } from "../../../kube/names.ts";
+import { nameOf, namespaceOf } from "../../../kube/names.ts";
 import type { Points } from "../../../terms/measurement.ts";
+import { isDeployable } from "../../../terms/services.ts";
 import type { SeriesQuery } from "../../port.ts";
 import { objectName } from "../release/manifests.ts";
 
@@ -12,8 +13,8 @@ const SCRAPED_S = 60;
 const QUANTILES = { latency_p50: 0.5, latency_p95: 0.95, latency_p99: 0.99 };
 
 /**
- * Reads the requests that ingress-nginx counted for a service, and the traffic of its pods that cAdvisor counted, from the
- * operator's Prometheus (docs/metrics.md#prometheus).
+ * Reads the requests that ingress-nginx counted for a service, the traffic of its pods that cAdvisor counted, and what an
+ * addon's volumes hold as the kubelets say, from the operator's Prometheus (docs/metrics.md#prometheus).
  */
 export function createPrometheus({ url, namespacePrefix }: { url: string; namespacePrefix: string }) {
   /** Returns the steps of a query; what it says of the end of a step is a point at its beginning. */
@@ -38,9 +39,9 @@ export function createPrometheus({ url, namespacePrefix }: { url: string; namesp
   }
 
   return async function readSeries(wanted: SeriesQuery): Promise<Record<string, Points>> {
-    const { stepMs, type } = wanted;
+    const { stepMs } = wanted;
     const queries = queriesOf(wanted, namespaceOf(namespacePrefix, wanted.environmentId));
-    const names = Object.keys(queries).filter((name) => type === "web" || name.startsWith("network_"));
+    const names = Object.keys(queries);
     const found = await Promise.all(names.map((name) => ask(queries[name]!, wanted)));
     const series: Record<string, Points> = {};
     for (const [at, name] of names.entries()) {
@@ -54,24 +55,43 @@ export function createPrometheus({ url, namespacePrefix }: { url: string; namesp
 
 /** Returns the query of each series; `requests` are those of all statuses, by status. */
 export function queriesOf(wanted: SeriesQuery, namespace: string): Record<string, string> {
-  const name = objectName(wanted);
+  const { type } = wanted;
   const step = wanted.stepMs / 1_000;
   const window = `[${step + SCRAPED_S}s]`;
+  const traffic = (pods: string) => {
+    const of = (metric: string) =>
+      `sum(rate(${metric}{namespace="${namespace}",pod=~"${pods}"}${window})) * ${step}`;
+    return {
+      network_in: of("container_network_receive_bytes_total"),
+      network_out: of("container_network_transmit_bytes_total"),
+    };
+  };
+  if (!isDeployable(type)) {
+    // Servers and their volumes are numbered. Of several servers the fullest counts.
+    const server = nameOf(wanted.serviceId);
+    const ofVolumes = (metric: string) =>
+      `max(max_over_time(${metric}{namespace="${namespace}",persistentvolumeclaim=~"(data-)?${server}-[0-9]+"}${window}))`;
+    return {
+      ...traffic(`${server}-[0-9]+`),
+      storage_used: ofVolumes("kubelet_volume_stats_used_bytes"),
+      storage_size: ofVolumes("kubelet_volume_stats_capacity_bytes"),
+    };
+  }
+  const name = objectName(wanted);
+  const ofPods = traffic(`${name}-[a-z0-9]+-[a-z0-9]{5}`);
+  if (type !== "web") return ofPods;
   // Prometheus renames the label of a metric that its own scraping has too.
   const ofIngress = (metric: string) =>
     ["namespace", "exported_namespace"]
       .map((own) => `rate(${metric}{${own}="${namespace}",ingress="${name}"}${window})`)
       .join(" or ");
-  const ofPods = (metric: string) =>
-    `sum(rate(${metric}{namespace="${namespace}",pod=~"${name}-[a-z0-9]+-[a-z0-9]{5}"}${window})) * ${step}`;
   const buckets = `sum by (le) (${ofIngress("nginx_ingress_controller_request_duration_seconds_bucket")})`;
   const quantiles = Object.entries(QUANTILES).map(([series, share]) => [
     series,
     `histogram_quantile(${share}, ${buckets})`,
   ]);
   return {
-    network_in: ofPods("container_network_receive_bytes_total"),
-    network_out: ofPods("container_network_transmit_bytes_total"),
+    ...ofPods,
     requests: `sum by (status) (${ofIngress("nginx_ingress_controller_requests")}) * ${step}`,
     ...Object.fromEntries(quantiles),
   };
