@@ -40,9 +40,10 @@ withRedis(
     expect(berth.output()).not.toContain(keys.PASSWORD);
     const folder = join(berth.dataDir, "redis", id);
     expect((await stat(join(folder, "redis.conf"))).mode & 0o777).toBe(0o600);
-    const others = (await readdir(folder)).filter((name) => name !== "redis.conf" && name !== "data");
-    for (const name of others)
-      expect(await readFile(join(folder, name), "utf8")).not.toContain(keys.PASSWORD);
+    const files = await readdir(folder, { recursive: true, withFileTypes: true });
+    const others = files.filter((entry) => entry.isFile() && entry.name !== "redis.conf");
+    for (const { parentPath, name } of others)
+      expect(await readFile(join(parentPath, name), "utf8")).not.toContain(keys.PASSWORD);
 
     expect(await refused(catalog.deleteService(path))).toBe("409 impact_confirmation_required");
     await catalog.deleteService({ ...path, confirmImpact: true });

@@ -80,7 +80,7 @@ export async function startAddonPlatform() {
 const PATIENCE_MS = 60_000;
 
 /** Sends commands to a redis addon, after its password. */
-export const command = (keys: PublishedKeys, ...parts: string[][]) =>
+export const command = (keys: Pick<PublishedKeys, "PORT" | "PASSWORD">, ...parts: string[][]) =>
   sendCommands(Number(keys.PORT), [["AUTH", keys.PASSWORD], ...parts], PATIENCE_MS);
 
 /** Whether a redis addon answers to its password. */

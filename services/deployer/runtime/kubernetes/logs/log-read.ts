@@ -54,13 +54,13 @@ export function createLogReader(kube: Kube) {
   ): AsyncGenerator<Line[]> {
     const { version, source } = pod;
     const number = numberLines(shortName(pod.name));
+    const show = source.format?.show ?? ((message: string) => [message]);
     try {
       for await (const raw of readRaw(pod, part, stream, signal)) {
-        const line = parseLine(raw);
-        if (!line) continue;
-        const messages = source.format ? source.format.show(line.message) : [line.message];
-        yield messages.map((message) => ({
-          ...{ ...number(line.time), message, stream: stream ?? "stdout", version },
+        const { time = "", message } = parseLine(raw) ?? {};
+        const messages = message === undefined ? [] : show(message);
+        yield messages.map((one) => ({
+          ...{ ...number(time), message: one, stream: stream ?? "stdout", version },
         }));
       }
     } catch (error) {

@@ -31,7 +31,7 @@ export async function startLoki() {
     const matches = parseSelector(query);
     if (!matches || searchParams.get("direction") !== "backward") return refuse(400, "parse error");
     const found = (tenants.get(tenant) ?? [])
-      .filter(({ labels, nanos }) => nanos >= start! && nanos < end! && matches(labels))
+      .filter((line) => line.nanos >= start! && line.nanos < end! && matches(line))
       .map((line, nth) => ({ ...line, nth }))
       .sort((one, other) => Number(other.nanos - one.nanos) || other.nth - one.nth)
       .slice(0, limit);
@@ -64,13 +64,14 @@ export async function startLoki() {
   };
 }
 
-/** Returns whether labels match a LogQL selector; undefined for what is none. */
-function parseSelector(query: string): ((labels: Labels) => boolean) | undefined {
+/** Returns whether a line matches a LogQL selector, with one filter for what it contains; undefined for what is none. */
+function parseSelector(query: string): ((line: Written) => boolean) | undefined {
   const matcher = /([a-zA-Z_][a-zA-Z0-9_]*)(=~|!=|=)("(?:[^"\\]|\\.)*")(?:, |$)/gy;
-  const inner = /^\{(.+)\}$/.exec(query)?.[1] ?? "";
+  const [, inner = "", part = '""'] = /^\{(.+)\}(?: \|= ("(?:[^"\\]|\\.)*"))?$/.exec(query) ?? [];
   const matchers = [...inner.matchAll(matcher)];
   if (matchers.map(([whole]) => whole).join("") !== inner || inner === "") return undefined;
-  return (labels) =>
+  return ({ labels, message }) =>
+    message.includes(JSON.parse(part)) &&
     matchers.every(([, label = "", is, quoted = '""']) => {
       const [has, value] = [labels[label] ?? "", JSON.parse(quoted) as string];
       if (is === "=~") return new RegExp(`^(?:${value})$`).test(has);

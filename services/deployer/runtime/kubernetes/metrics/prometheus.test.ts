@@ -92,6 +92,20 @@ test("only whole steps are asked for, of the service's own objects; of a worker 
   expect(asked).toEqual([]);
 });
 
+test("of an addon the network of its servers and its volumes are asked for, and no other's", async () => {
+  answer = (query, response) => {
+    const values = [[FROM / 1_000 + 60, "1024"]];
+    succeed(response, query.includes("used_bytes") ? [{ metric: {}, values }] : []);
+  };
+  const found = await readSeries({ ...wanted, serviceId: "svc_7x", type: "postgres" });
+  expect(found).toMatchObject({ storage_used: [{ at: FROM, value: 1024 }], storage_size: [] });
+  expect(Object.keys(found)).toEqual(["network_in", "network_out", "storage_used", "storage_size"]);
+  for (const { query } of asked) {
+    expect(query).toContain('namespace="berth-env-1"');
+    expect(query).toMatch(/pod=~"svc-7x-\[0-9\]\+"|persistentvolumeclaim=~"\(data-\)\?svc-7x-\[0-9\]\+"/);
+  }
+});
+
 test("what is no answer of a Prometheus is an error: a refusal, another body, one that is too large", async () => {
   const failsBy = (respond: (response: ServerResponse) => void) => {
     answer = (_, response) => respond(response);
