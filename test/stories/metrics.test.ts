@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { program } from "../../services/deployer/addons/testing.ts";
 import { busyApp, sumOf } from "../../services/deployer/metrics/testing.ts";
 import { archiveOf } from "../../services/deployer/testing/testing.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
@@ -43,6 +44,33 @@ test("an app under load shows its requests and CPU, in the API and in a terminal
     expect(shown).toMatch(/^SERIES +NEWEST +HIGHEST +EACH 1 MIN$/m);
     expect(shown).toMatch(/^requests +\d+ +\d+ /m);
     expect(shown).toMatch(/^memory +[\d.]+ MB /m);
+  } finally {
+    machine.remove();
+  }
+});
+
+test("a database's storage and a cache's log are read in a terminal, and why a shared log is not", async () => {
+  const { E, S } = await world.environment();
+  const at = (name: string) => ({ name, type: name === "db" ? "postgres" : "redis" });
+  for (const name of ["db", "cache"]) await world.must("POST", `${E}/services`, at(name));
+  const machine = openMachine(world.processEnv);
+  try {
+    await machine.must(["login", world.origin, "--token", "-"], { input: `${world.ownerToken}\n` });
+    const [, project = "", environment = ""] = /projects\/(\w+)\/environments\/(\w+)$/.exec(E) ?? [];
+    const where = ["-p", project, "-e", environment];
+    await eventually("the database is measured", async () => {
+      const { stdout, stderr } = await machine.berth(["metrics", "db", ...where]);
+      return (
+        /^storage_used +[\d.]+ MB /m.test(stdout) && stderr.includes("cpu, memory, replicas, restarts: ")
+      );
+    });
+    const refused = await machine.berth(["logs", "db", ...where]);
+    expect(refused.stderr).toContain("statements of other accounts");
+    if (!program) return;
+    await eventually("the cache runs", async () => {
+      return (await world.must<{ status: string }>("GET", S("cache"))).status === "running";
+    });
+    expect(await machine.must(["logs", "cache", ...where])).toContain("Ready to accept connections");
   } finally {
     machine.remove();
   }

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { program } from "../../../services/deployer/addons/testing.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { deployArchive, open, settled } from "../../support/apps.ts";
 import { archiveOf } from "../../support/archives.ts";
@@ -53,6 +54,25 @@ inChromium("the console: logs", (stage) => {
     );
     await page.getByLabel("Wrap").check();
     expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  test("an addon's log is a tab as an app's is, and one that it shares with others says so", async () => {
+    const { world } = stage;
+    const { E, S } = await world.environment();
+    await serviceOf(world, E, "db", { type: "postgres" });
+    const { page, complaints } = await openConsole(stage, screen(S("db")));
+    await page.getByRole("link", { name: "Logs" }).click();
+    await page.getByText("statements of other accounts").waitFor();
+    if (program) {
+      await serviceOf(world, E, "cache", { type: "redis" });
+      await page.goto(world.origin + screen(`${S("cache")}/logs`));
+      const lines = page.getByRole("region", { name: "Log lines" });
+      await lines.getByText("Ready to accept connections").waitFor();
+      expect(await page.getByLabel("Release").count()).toBe(0);
+    }
+    // Of the refused log.
+    expect(complaints).toEqual([expect.stringContaining("422")]);
     await page.context().close();
   });
 });

@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually } from "../../../kit/testing/testing.ts";
+import type { AddonEngine, AddonType } from "../../terms/services.ts";
+import { newPassword } from "../lifecycle.ts";
+import { addonsForTest, newAddon } from "./testing.ts";
+
+let cluster: ReturnType<typeof addonsForTest>;
+let addons: ReturnType<typeof cluster.openEngines>;
+
+beforeAll(() => {
+  cluster = addonsForTest();
+  addons = cluster.openEngines("cnpg");
+});
+afterAll(() => cluster?.stop());
+
+test.concurrent.each<[AddonType, AddonEngine | undefined, RegExp, RegExp]>([
+  ["redis", undefined, /Ready to accept connections/, /DB saved on disk/],
+  ["postgres", undefined, /LOG: {2}database system is ready/, /ERROR: {2}relation "nothing" does not exist/],
+  ["postgres", "cnpg", /LOG: {2}database system is ready/, /^ERROR: {2}relation "nothing" does not exist/],
+])(
+  "the log of a %s addon (%s) has its server's lines, and no password; its server is measured",
+  async (type, engine, ready, done) => {
+    const [addon, password] = [{ ...newAddon(type), engine }, newPassword()];
+    await eventually("it is ready", async () => (await addons.ensure(addon, password)).state === "ready");
+    const { serviceId, environmentId } = addon;
+    const query = { serviceId, environmentId, addon: { type, engine } };
+    await eventually("its server says that it is ready", async () => {
+      const { lines } = await addons.logs({ ...query, limit: 1_000 });
+      return lines.some(({ message }) => ready.test(message));
+    });
+    const stop = new AbortController();
+    const following = addons.followLogs({ ...query, tail: 1_000 }, stop.signal);
+    const asking = cluster.ask(addon, password, type === "redis" ? "SAVE" : "select * from nothing");
+    const seen: string[] = [];
+    for await (const { message, version } of following) {
+      seen.push(message);
+      expect(version).toBe(0);
+      if (done.test(message)) stop.abort();
+    }
+    await asking;
+    // None of the operator's own lines, which are JSON.
+    expect(seen.filter((message) => message.startsWith("{"))).toEqual([]);
+    expect(seen.join("\n")).not.toContain(password);
+    const measured = await eventually("it is measured", async () => {
+      await addons.status(addon);
+      return (await addons.measure()).find((one) => one.serviceId === serviceId && one.replicas === 1);
+    });
+    expect(measured.counters[0]).toMatchObject({ restarts: 0 });
+  },
+);
