@@ -51,7 +51,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
   const root = resolve(given.folder);
   const folderOf = (serviceId: string) => join(root, serviceId);
   const records = createRedisRecords(folderOf, log);
-  const logs = createRedisLogs(folderOf);
+  const logs = createRedisLogs(folderOf, log);
   let alive: ReturnType<typeof startAliveMark> | undefined;
   let watching: Loop | undefined;
   let stopping = false;
@@ -74,7 +74,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     const folder = folderOf(serviceId);
     await forgetReceived(folder);
     const record = records.read(serviceId);
-    if (record) await logs.resume(serviceId, record);
+    if (record) await logs.collect(serviceId, record);
     if (record && isAlive(record)) {
       records.adopt(serviceId, record);
       log.info({ serviceId }, "adopted a running redis server");
@@ -110,7 +110,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     const { usage = [], restarts } = before ?? {};
     const record = { ...ref, port, size: wanted.size, usage, restarts };
     records.save(serviceId, record);
-    logs.begin(serviceId, ref);
+    await logs.collect(serviceId, ref);
     for (const deadline = Date.now() + START_MS; ; await delay(20)) {
       // Before it says so another program may have the port, and must not get the password.
       const listens = isAlive(ref) && readText(outputsOf(folder)[0]!).includes(READY);
