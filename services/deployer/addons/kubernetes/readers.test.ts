@@ -38,7 +38,7 @@ beforeAll(async () => {
     ...{ ...options, loki: lokiOptions(fields), engine: "auto", sets: createKubernetesAddons(options) },
     cnpg: createCnpgAddons({
       ...options,
-      image: "postgres:18",
+      images: ["postgres:18"],
       operatorNamespace: "cnpg-system",
       egress: [],
     }),

@@ -55,9 +55,10 @@ const MAX_ATTEMPTS = 10;
  * PostgreSQL addons on CloudNativePG: each a Cluster of its operator, whose primary a Service of the addon's name leads to.
  * A new password is another content of the Secret that the role's password comes from: no server restarts.
  */
-export function createCnpgAddons(
-  options: CnpgAddonsOptions,
-): Omit<AddonServers, keyof AddonReaders | "ownServer" | "postgresEngine" | "choiceOf"> & {
+export function createCnpgAddons(options: CnpgAddonsOptions): Omit<
+  AddonServers,
+  keyof AddonReaders | "ownServer" | "postgresEngine" | "choiceOf"
+> & {
   stop: () => Promise<void>;
 } {
   const { kube, namespacePrefix } = options;
