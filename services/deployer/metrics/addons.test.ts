@@ -64,7 +64,7 @@ test("a postgres addon of one machine shows what its database stores and who is 
     const missing = ["cpu", "memory", "replicas", "restarts", "storage_size", "network_in", "network_out"];
     expect([...why.keys()]).toEqual(missing);
     expect(why.get("cpu")).toContain("share a server");
-    expect(why.get("storage_size")).toContain("its disk");
+    expect(why.get("storage_size")).toContain("no volumes");
   } finally {
     await app.end();
   }

@@ -45,6 +45,7 @@ export const KINDS: Kind[] = [
   { name: "replicas", unit: "count", of: "server", value: highest("replicas") },
   { name: "restarts", unit: "count", of: "server", value: total("restarts") },
   { name: "storage_used", unit: "bytes", of: "storage", value: highest("storageUsed") },
+  // Not measured here: only Prometheus may have it.
   { name: "storage_size", unit: "bytes", of: "capacity", value: () => undefined },
   { name: "connections", unit: "count", of: "connections", value: highest("connections") },
   { name: "network_in", unit: "bytes", of: "network", value: total("networkIn") },
