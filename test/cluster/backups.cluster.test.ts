@@ -3,6 +3,7 @@ import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
 import { Job, Namespace, Pod, Secret } from "../../services/deployer/kube/kinds.ts";
 import { label, selector } from "../../services/deployer/kube/names.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
+import { refusal } from "../support/door.ts";
 import { openPlatform, type Platform } from "../support/world.ts";
 import { connectKubectl } from "./kubectl.ts";
 
@@ -15,7 +16,13 @@ type Backup = {
   provedAt?: string;
   proofFailure?: string;
 };
-type Addon = { id: string; status: string; backups: { restore?: { status: string; failure?: string } } };
+type Addon = {
+  id: string;
+  status: string;
+  backups: { restore?: { status: string; failure?: string } };
+  capabilities: { versions: string[] };
+  server?: { version?: string; storageBytes?: number };
+};
 
 let world: Platform;
 let kube: Kube;
@@ -27,10 +34,10 @@ beforeAll(async () => {
 afterAll(() => world?.stop());
 
 /** An addon, with what a user sees of it and of its data. */
-async function addon(type: "postgres" | "redis") {
+async function addon(type: "postgres" | "redis", config: object = {}) {
   const { E, S: at, environmentId } = await world.environment();
   const S = at("store");
-  await world.must("POST", `${E}/services`, { name: "store", type });
+  await world.must("POST", `${E}/services`, { name: "store", type, config });
   const show = () => world.must<Addon>("GET", S);
   await eventually("the addon runs", async () => (await show()).status === "running");
   await world.must("POST", `${E}/variables`, {
@@ -40,9 +47,9 @@ async function addon(type: "postgres" | "redis") {
   const { id } = await show();
 
   /** Runs a command beside the server, as who has the addon's URL, and returns what it writes. The password is no argument. */
-  async function ran(command: string): Promise<string> {
+  async function ran(command: string, serviceId = id): Promise<string> {
     const pod = await eventually("its pod runs", async () => {
-      const { items } = await kube.list(Pod, { labels: selector({ [label("service")]: id }) });
+      const { items } = await kube.list(Pod, { labels: selector({ [label("service")]: serviceId }) });
       const ready = items[0]?.status?.conditions?.some(
         (one) => one.type === "Ready" && one.status === "True",
       );
@@ -66,7 +73,7 @@ async function addon(type: "postgres" | "redis") {
       return status === 200 && body.status !== "running" && body;
     });
   return {
-    ...{ S, E, environmentId, show, ran, untilEnded },
+    ...{ id, S, E, at, environmentId, show, ran, untilEnded },
     backUp: async () => untilEnded((await world.must<Backup>("POST", `${S}/backups`)).id),
     async restore(backup: string) {
       await world.must("POST", `${S}/restore`, { backup, confirmImpact: true });
@@ -131,6 +138,38 @@ describe("a postgres addon", () => {
       "insert into notes values (5, 'theirs'); select to_regclass('tried') is null, count(*) from notes";
     expect(await other.ran(`psql "$STORE" -XAtq -v ON_ERROR_STOP=1 -c "${asked}"`)).toBe("t|3");
     expect(await query("select count(*) from notes")).toBe("2");
+  });
+
+  test("moves to a newer version, by a fork that takes its place", async () => {
+    const old = await addon("postgres", { version: "15" });
+    const { capabilities, server } = await old.show();
+    expect(capabilities.versions).toEqual(["18", "15"]);
+    expect(server).toEqual({ version: "15", storageBytes: 1024 ** 3 });
+    await old.ran(`psql "$STORE" -qc "create table notes as select 'kept' as text"`);
+    const larger = await world.call("PATCH", old.S, { config: { storageGib: 2 } });
+    expect(refusal(larger)).toBe("422 not_supported_here");
+    const from = { service: old.id };
+    const config = { version: "18", storageGib: 2 };
+    const next = old.at("next");
+    const made = { name: "next", type: "postgres", from, config };
+    const { id } = await world.must<Addon>("POST", `${old.E}/services`, made);
+    await eventually("it has the data", async () => {
+      const { status, backups } = await world.must<Addon>("GET", next);
+      expect(backups.restore?.failure).toBeUndefined();
+      return status === "running" && backups.restore?.status === "succeeded";
+    });
+    expect(await world.must<Addon>("GET", next)).toMatchObject({
+      server: { version: "18", storageBytes: 2 * 1024 ** 3 },
+    });
+    await world.must("POST", `${next}/promote`, { over: "store" });
+    await eventually("its keys are those of the new one", async () => {
+      const { value } = await world.must<{ value: string }>("POST", `${old.E}/variables/STORE/reveal`);
+      return new URL(value).hostname.startsWith("next.");
+    });
+    const asked = "select text, current_setting('server_version_num')::int / 10000 from notes";
+    expect(await old.ran(`psql "$STORE" -XAtc "${asked}"`, id)).toBe("kept|18");
+    const { data } = await world.must<{ data: { message: string }[] }>("GET", `${old.S}/logs`);
+    expect(data.some(({ message }) => message.includes("ready to accept connections"))).toBe(true);
   });
 
   test("keeps its rows where a restore fails, and says why", async () => {

@@ -161,6 +161,8 @@ declare module "vitest" {
       platform: string;
       builder: string;
       postgres: string;
+      /** An earlier version of PostgreSQL. */
+      postgres15: string;
       redis: string;
       python: string;
       buildpacks?: string;

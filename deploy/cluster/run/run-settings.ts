@@ -26,7 +26,7 @@ export type RunSettings = {
 
 type Image =
   | ("pause" | "base" | "node-slim" | "node" | "platform" | "next" | "builder")
-  | ("postgres" | "redis" | "python" | "registry" | "nats" | "versitygw");
+  | ("postgres" | "postgres-15" | "redis" | "python" | "registry" | "nats" | "versitygw");
 type Optional =
   | ("buildpacks" | "acmesolver")
   | ("cloudnative-pg" | "plugin-barman-cloud" | "plugin-barman-cloud-sidecar");

@@ -14,6 +14,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     platform: pull("platform"),
     builder: pull("builder"),
     postgres: pull("postgres"),
+    postgres15: pull("postgres-15"),
     redis: pull("redis"),
     python: push("python"),
     ...(run.images.buildpacks && { buildpacks: push("buildpacks") }),

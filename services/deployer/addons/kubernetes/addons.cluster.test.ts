@@ -1,7 +1,9 @@
 import { EventEmitter, once } from "node:events";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import type { KubernetesObject } from "@kubernetes/client-node";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../../../kit/ids.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
+import type { Kind } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { nameOf } from "../../kube/names.ts";
 import { newPassword } from "../lifecycle.ts";
@@ -145,6 +147,35 @@ test.concurrent("an image that cannot be pulled and a volume that is not there a
   await placeless.stop();
   await addons.remove(other);
 });
+
+test.concurrent("an addon has the version that was asked for, and its volume grows where the cluster lets it", async () => {
+  await cluster.kube.apply(GROWING, {
+    metadata: { name: "growing" },
+    provisioner: "rancher.io/local-path",
+    allowVolumeExpansion: true,
+    volumeBindingMode: "WaitForFirstConsumer",
+  });
+  const earlierImages = { postgres: [inject("clusterImages").postgres15] };
+  const growing = open({ earlierImages, storage: { size: "64Mi", className: "growing" } });
+  expect(growing.choiceOf("postgres").versions).toEqual(["18", "15"]);
+  const [addon, password] = [{ ...newAddon("postgres"), version: "15", storageGib: 1 }, newPassword()];
+  await until("ready", addon, password, growing);
+  expect((await cluster.ask(addon, password, "show server_version")).said).toMatch(/^15\./);
+  expect(await growing.describe(addon)).toEqual({ version: "15", storageBytes: 1024 ** 3 });
+  expect(await growing.cannotGrow(addon, 2)).toBeUndefined();
+  await until("ready", { ...addon, storageGib: 2 }, password, growing);
+  expect(await growing.describe(addon)).toMatchObject({ storageBytes: 2 * 1024 ** 3 });
+  expect((await growing.status(addon))?.storageGib).toBe(2);
+  await growing.stop();
+
+  const [fixed, other] = [newAddon("redis", addon.environmentId), newPassword()];
+  await until("ready", fixed, other);
+  expect(await addons.cannotGrow(fixed, 2)).toContain("The cluster does not let the volume grow");
+});
+
+const GROWING: Kind<KubernetesObject & Record<string, unknown>> = {
+  ...{ apiVersion: "storage.k8s.io/v1", kind: "StorageClass", plural: "storageclasses" },
+};
 
 async function containerOf({ serviceId, environmentId }: Addon) {
   const namespace = cluster.spaceOf(environmentId);

@@ -25,7 +25,11 @@ function clientOptions(endpoint: string) {
   return { endPoint: hostname, port: Number(port), useSSL: protocol === "https:" };
 }
 
-type More = { images?: Record<AddonType, string>; storage?: { size: string; className?: string } };
+type More = {
+  images?: Record<AddonType, string>;
+  earlierImages?: Partial<Record<AddonType, string[]>>;
+  storage?: { size: string; className?: string };
+};
 
 export function newAddon(type: AddonType, environmentId = newId("env")): Addon {
   const [serviceId, accountId, projectId] = [newId("svc"), newId("acc"), newId("prj")];

@@ -163,7 +163,7 @@ test.concurrent("two deployers that make an addon at once make one, and a third 
 });
 
 test.concurrent("a server moves to a newer patch release, with its data, and once", async () => {
-  const [image, newer] = await Promise.all(["15.1", "15.2"].map((tag) => cluster.tagPostgres(tag)));
+  const [image, newer] = await Promise.all(["18.1", "18.2"].map((tag) => cluster.tagPostgres(tag)));
   const [addon, password] = [newAddon(), newPassword()];
   await until("ready", addon, password, cluster.openEngines("cnpg", { images: [image!] }));
   expect(await cluster.ask(addon, password, WRITE)).toMatchObject({ ok: true });
