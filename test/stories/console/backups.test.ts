@@ -192,7 +192,10 @@ inChromium("the console: backups", (stage) => {
       await choose("old.sql", Buffer.from("--\n-- PostgreSQL database dump\n--\n"));
       await keys("Tab", "Enter");
       const alert = dialog.getByRole("alert");
-      await alert.getByText(/Begin another upload/).first().waitFor();
+      await alert
+        .getByText(/Begin another upload/)
+        .first()
+        .waitFor();
       expect(await accessibilityFaults(page)).toEqual([]);
       // Of the refused one.
       expect(complaints.splice(0)).toEqual([expect.stringContaining("422")]);
