@@ -50,7 +50,18 @@ inChromium("the console: version and storage of addons", (stage) => {
       server: { version: "17.9", storageBytes: 20 * GIB },
     };
     const backup = { id: "bkp_1", serviceId: id, status: "succeeded", trigger: "manual" };
-    const backups = [{ ...backup, startedAt: new Date().toISOString() }];
+    const now = new Date().toISOString();
+    const backups = [{ ...backup, startedAt: now }];
+    const kept = {
+      ...{
+        ...backup,
+        type: "postgres",
+        serviceName: "lost",
+        environmentName: "staging",
+        projectName: "shop",
+      },
+      ...{ startedAt: now, keptUntil: now, sizeBytes: 5 },
+    };
     const sent: object[] = [];
     const refusal = {
       code: "quota_exceeded",
@@ -137,11 +148,26 @@ inChromium("the console: version and storage of addons", (stage) => {
     await dialog.getByLabel("Version").selectOption("18");
     await create.click();
     await dialog.waitFor({ state: "detached" });
-    expect(sent).toEqual([
+    expect(sent.splice(0)).toEqual([
       {
         ...{ name: "db-2", type: "postgres", from: { service: id, backup: "bkp_1" } },
         config: { version: "18" },
       },
+    ]);
+
+    // A backup of a deleted addon says nothing of that: another addon of the environment does.
+    await page.route(`**${world.A}/backups?*`, (route) =>
+      route.fulfill({ json: { data: [kept], page: {} } }),
+    );
+    await page.goto(world.origin + screen(`${world.A}/backups`));
+    await page.getByRole("button", { name: "Bring back" }).click();
+    const [, environmentId] = /environments\/(env_\w+)/.exec(E) ?? [];
+    await dialog.getByLabel("Environment").selectOption(environmentId!);
+    await dialog.getByLabel("Storage in GiB").fill("5");
+    await create.click();
+    await dialog.waitFor({ state: "detached" });
+    expect(sent).toEqual([
+      { name: "lost", type: "postgres", from: { backup: "bkp_1" }, config: { storageGib: 5 } },
     ]);
     // Of the refused size.
     expect(complaints).toEqual([expect.stringContaining("403")]);
