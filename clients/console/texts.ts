@@ -163,7 +163,6 @@ export const texts = {
     },
     sections: "Sections of the service",
     notHere: "There is no service of this name in the environment. It may have been deleted or renamed.",
-    addon: "An addon has no deployments. Its keys reach services by connection variables.",
     noDeployments: "Never deployed",
     noDeploymentsHint: "Deploy an image or a branch.",
     deploy: "Deploy",
@@ -209,6 +208,17 @@ export const texts = {
     buildLog: (version: number) => `Build log of version ${version}`,
     all: "All deployments",
   },
+  addons: {
+    none: "An addon has no deployments. Its keys reach services by connection variables.",
+    version: "Version",
+    usualVersion: "The usual one here",
+    versionHint: "An addon keeps its version. A backup of a newer one may not be readable for an older one.",
+    volume: "Volume",
+    storage: "Storage in GiB",
+    storageHint: "Leave it empty for the usual size here. It can grow later, and never shrinks.",
+    forkStorageHint:
+      "Leave it empty for as much as the other one was given. It can grow later, and never shrinks.",
+  },
   backups: {
     create: "Back up now",
     empty: "No backups yet",
@@ -228,6 +238,16 @@ export const texts = {
     forkTitle: (name: string) => `Fork ${name}`,
     forkHint:
       "A new addon gets the data of the backup, with keys of its own. Its backups say when it has them.",
+    download: "Download",
+    openUpload: "Upload a dump",
+    uploadTitle: (name: string) => `Upload a dump to ${name}`,
+    uploadHint: "It becomes a backup, and changes no data: restore it then, or fork from it.",
+    upload: "Upload",
+    dump: "Dump",
+    dumps: {
+      postgres: "A file that pg_dump --format=custom wrote",
+      redis: "An RDB file of redis",
+    },
     asOf: (time: string) => `as of ${time}`,
     restoreMoment: "Restore to a moment",
     forkMoment: "Fork from a moment",
@@ -286,7 +306,7 @@ export const texts = {
     largeZip: "This ZIP archive is of the large kind (ZIP64). Send it as a .tar.gz.",
     encryptedZip: "This ZIP archive is encrypted.",
     interrupted:
-      "The upload was interrupted. If this happens each time, the object store does not allow uploads from browsers: ask your operator.",
+      "The upload was interrupted. If this happens each time, the object store does not allow uploads from browsers, or a proxy none of this size: ask your operator.",
   },
   runs: {
     create: "Run a command",
@@ -319,6 +339,9 @@ export const texts = {
     },
     saved: "Saved. It takes effect at once.",
     savedForDeploy: "Saved. It takes effect with the next deployment.",
+    storage: "Storage",
+    storageHint: "The volume grows while the addon runs, and never shrinks.",
+    storageSaved: "Saved. Until the volume has grown, which may take minutes, the addon has less.",
     source: "Source and start",
     command: "Start command",
     health: "Path for the health check",

@@ -19,7 +19,7 @@ export type Service = Named & {
   type: string;
   status: string;
   liveVersion?: number;
-  config?: { replicas?: number; size?: string };
+  config?: { replicas?: number; size?: string; storageGib?: number };
 };
 
 const { listProjects, listEnvironments, listServices } = CatalogService.method;
@@ -100,7 +100,7 @@ const getService = oneStep<{ service: string }>({
   output: partOf(
     ServiceSchema,
     ...["id", "name", "type", "status", "statusMessage", "source", "config", "url"],
-    ...["liveVersion", "pendingChanges"],
+    ...["liveVersion", "pendingChanges", "server"],
   ),
   async run({ service }, { call, at }) {
     const found = await call<Service>(CatalogService.method.getService, await at.service(service));
@@ -180,6 +180,8 @@ const createService = oneStep<NewService>({
           "public",
           "rootDirectory",
           "buildCommand",
+          "version",
+          "storageGib",
         ],
       ]),
     },

@@ -188,10 +188,12 @@ const cancel = oneStep<{ service: string; version: number }>({
   },
 });
 
-const scale = twoStep<{ service: string; replicas?: number; size?: string }>({
+type Scaled = { service: string; replicas?: number; size?: string; storageGib?: number };
+
+const scale = twoStep<Scaled>({
   name: "scale",
   title: "Scale",
-  description: "Changes replicas or size, at once. 0 replicas stop a service.",
+  description: "Changes replicas, size or an addon's storage, at once. 0 replicas stop a service.",
   does: "changes",
   idempotent: true,
   calls: [updateService],
@@ -200,21 +202,27 @@ const scale = twoStep<{ service: string; replicas?: number; size?: string }>({
       service: AT_SERVICE,
       replicas: argumentOf(ServiceConfigSchema, "replicas"),
       size: argumentOf(ServiceConfigSchema, "size"),
+      storageGib: argumentOf(ServiceConfigSchema, "storageGib"),
     },
     ["service"],
   ),
   output: RUNNING,
-  async preview({ service, replicas, size }, api) {
-    if (replicas === undefined && size === undefined)
-      throw new ToolRefusal("empty_patch", "Give replicas, size, or both.");
+  async preview({ service, replicas, size, storageGib }, api) {
+    if (replicas === undefined && size === undefined && storageGib === undefined)
+      throw new ToolRefusal("empty_patch", "Give replicas, size or storageGib.");
     const { id, status, config } = await api.call<Service>(getService, await api.at.service(service));
-    const from = { replicas: config?.replicas, size: config?.size };
-    const to = { replicas: replicas ?? from.replicas, size: size ?? from.size };
-    const question = `Scale ${service} to ${to.replicas} × ${to.size}?`;
+    const from = { replicas: config?.replicas, size: config?.size, storageGib: config?.storageGib };
+    const to = {
+      replicas: replicas ?? from.replicas,
+      size: size ?? from.size,
+      storageGib: storageGib ?? from.storageGib,
+    };
+    const storage = to.storageGib === undefined ? "" : ` with ${to.storageGib} GiB`;
+    const question = `Scale ${service} to ${to.replicas ?? 1} × ${to.size}${storage}?`;
     return { question, shown: { status, from, to }, state: { from, to, service: id } };
   },
-  async perform({ service, replicas, size }, api) {
-    const members = { ...(await api.at.service(service)), config: { replicas, size } };
+  async perform({ service, ...config }, api) {
+    const members = { ...(await api.at.service(service)), config };
     return { data: { service: await api.call<Service>(updateService, members) } };
   },
 });

@@ -517,6 +517,74 @@ test("a moment of an addon that has an archive is backed up, restored and forked
   expect(hours).toBeCloseTo(2, 1);
 });
 
+test("an addon has the version and the storage that are typed, and shows what its server has", async () => {
+  const addon = {
+    ...{ id: "svc_db", name: "db", type: "postgres", status: "running" },
+    config: { size: "small", version: "17", storageGib: 20 },
+    backups: { restore: { backup: "bkp_db", status: "succeeded" } },
+  };
+  const server = { version: "17.9", storageBytes: 20.5 * 1024 ** 3 };
+  const fresh = { ...addon, id: "svc_new", name: "new" };
+  // As a cluster answers, where they can be chosen.
+  const answers: Record<string, object> = {
+    "GET ": { data: [fresh, addon], page: { hasMore: false } },
+    "GET /db": { ...addon, server },
+    "GET /new": fresh,
+    "PATCH /db": { ...addon, config: { ...addon.config, storageGib: 40 } },
+    "POST ": addon,
+  };
+  const sent: object[] = [];
+  const url = await between(async ({ method, url: path }, _, body) => {
+    const asked = /\/(services|backups)([^?]*)/.exec(path!);
+    if (asked?.[1] === "backups")
+      return { status: 200, text: JSON.stringify({ type: "redis", serviceName: "lost" }) };
+    const answer = answers[`${method} ${asked?.[2]}`];
+    if (!answer) return undefined;
+    if (body !== "") sent.push(JSON.parse(body));
+    return { status: 200, text: JSON.stringify(answer) };
+  });
+  const user = open({ BERTH_URL: url, BERTH_TOKEN: world.ownerToken });
+  const berth = (...args: string[]) => user.must([...args, "-p", "surroundings", "-e", "production"]);
+  const chosen = ["--version", "17", "--storage", "20"];
+  await berth("services", "create", "db", "--type", "postgres", "--size", "small", ...chosen);
+  await berth("fork", "db", "--name", "db18", "--version", "18", "--storage", "30");
+  await berth("backups", "recover", "bkp_lost", "--storage", "5");
+  await berth("scale", "--storage", "40", "-s", "db");
+  expect(sent).toEqual([
+    { name: "db", type: "postgres", config: { size: "small", version: "17", storageGib: 20 } },
+    {
+      ...{ name: "db18", type: "postgres", from: { service: "svc_db" } },
+      config: { version: "18", storageGib: 30 },
+    },
+    { name: "lost", type: "redis", from: { backup: "bkp_lost" }, config: { storageGib: 5 } },
+    { config: { storageGib: 40 } },
+  ]);
+  // A server that is being made has not said yet what it is.
+  const shown = await berth("addons");
+  expect(shown).toMatch(/db +postgres +running +small +17\.9 +20\.5 GiB/);
+  expect(shown).toMatch(/new +postgres +running +small +17 +20 GiB/);
+});
+
+test("one machine says why addons have no other version and no storage there", async () => {
+  await machine.must(["services", "create", "plain", "--type", "postgres"]);
+  const create = ["services", "create", "db", "--type", "postgres"];
+  for (const [args, sentence] of [
+    [[...create, "--version", "17"], "all addons of a type have the version of the server"],
+    [[...create, "--storage", "20"], "addons have no volumes"],
+    [["scale", "--storage", "20", "-s", "plain"], "addons have no volumes"],
+    [["scale", "--storage", "20", "-s", "web"], "A web service has no storageGib: only addons do."],
+  ] as const) {
+    const { code, stderr } = await machine.berth([...args]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining(sentence)]);
+  }
+  const unit = await machine.berth([...create, "--storage", "20GiB"]);
+  expect([unit.code, unit.stderr]).toEqual([
+    2,
+    expect.stringContaining('--storage is a number, not "20GiB"'),
+  ]);
+  expect(await machine.must(["addons"])).toMatch(/plain +postgres +\w+ +nano +\d+\.\d+$/m);
+});
+
 describe.skipIf(!hasTerminals)("in a terminal", () => {
   test("it has colours and asks; Ctrl-C in a question changes nothing", async () => {
     await machine.must(["projects", "create", "kept"]);

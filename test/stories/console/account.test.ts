@@ -53,6 +53,7 @@ inChromium("the console: members and tokens", (stage) => {
     expect((await world.call("GET", `${world.A}/projects`, undefined, { token })).status).toBe(200);
     expect((await world.call("POST", `${world.A}/projects`, { name: "x" }, { token })).status).toBe(403);
     await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
     const row = page.getByRole("row").filter({ hasText: "ci" });
     await row.getByText("all your accounts, reader").waitFor();
     expect(await page.content()).not.toContain(token);

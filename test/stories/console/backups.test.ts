@@ -1,4 +1,5 @@
-import type { Route } from "playwright-core";
+import { readFile } from "node:fs/promises";
+import type { Page, Route } from "playwright-core";
 import { expect, inject, test } from "vitest";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { accessibilityFaults } from "../../support/browser.ts";
@@ -8,6 +9,16 @@ import { openConsole, screen, serviceOf } from "./browser.ts";
 const MINUTE_MS = 60_000;
 /** An addon that this machine can back up. */
 const type = inject("redisProgram") ? "redis" : inject("hasDumps") ? "postgres" : undefined;
+
+const MAGIC = { postgres: "PGDMP", redis: "REDIS" };
+
+/** Saves the backup of a row, and returns the file. */
+async function download(page: Page): Promise<{ name: string; content: Buffer }> {
+  const saving = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Download bkp_" }).click();
+  const saved = await saving;
+  return { name: saved.suggestedFilename(), content: await readFile(await saved.path()) };
+}
 
 inChromium("the console: backups", (stage) => {
   test.skipIf(type === undefined)(
@@ -36,6 +47,7 @@ inChromium("the console: backups", (stage) => {
       await page.route(/\/backups\?/, (route) => route.fulfill({ json }));
       // Coming back to the screen reads them again.
       await page.getByRole("link", { name: "Settings" }).click();
+      await page.getByRole("button", { name: "Delete db" }).waitFor();
       await page.getByRole("link", { name: "Backups" }).click();
       await page.getByText(`It could not be restored to the side. ${damaged}`).waitFor();
       await page.unroute(/\/backups\?/);
@@ -63,13 +75,16 @@ inChromium("the console: backups", (stage) => {
       for (const row of rows) await row.getByText("succeeded").waitFor();
       await world.must("DELETE", `${S("db")}/backups/${another}`);
       for (const row of rows) await row.waitFor({ state: "detached" });
-      expect(await reader.page.getByRole("button", { name: /Back up|Restore|Delete/ }).count()).toBe(0);
+      const offered = /Back up|Restore|Download|Upload|Delete/;
+      expect(await reader.page.getByRole("button", { name: offered }).count()).toBe(0);
       await reader.page.context().close();
 
       await page.getByRole("button", { name: "Fork bkp_" }).click();
       await dialog.getByText("with keys of its own").waitFor();
       expect(await accessibilityFaults(page)).toEqual([]);
       expect(await dialog.getByLabel("Name").inputValue()).toBe("db-2");
+      // One machine has one version, and no volumes.
+      expect(await dialog.getByLabel(/Version|Storage/).count()).toBe(0);
       await dialog.getByLabel("Environment").selectOption("production");
       await dialog.getByRole("button", { name: "Create" }).click();
       await page.waitForURL(/services\/db-2\/backups/);
@@ -107,12 +122,13 @@ inChromium("the console: backups", (stage) => {
       });
       const row = page.getByRole("row").filter({ has: page.getByText("lost", { exact: true }) });
       await row.waitFor();
+      expect((await download(page)).content.subarray(0, 5).toString()).toBe(MAGIC[type!]);
       expect(await accessibilityFaults(page)).toEqual([]);
       const reader = await openConsole(stage, screen(`${world.A}/backups`), {
         user: await world.member("reader"),
       });
       await reader.page.getByText("lost", { exact: true }).waitFor();
-      expect(await reader.page.getByRole("button", { name: /Bring back|Delete/ }).count()).toBe(0);
+      expect(await reader.page.getByRole("button", { name: /Bring back|Download|Delete/ }).count()).toBe(0);
       await reader.page.context().close();
 
       await row.getByRole("button", { name: "Bring back" }).click();
@@ -137,6 +153,111 @@ inChromium("the console: backups", (stage) => {
       await page.context().close();
     },
   );
+
+  test.skipIf(type === undefined)(
+    "a backup is saved as a file, and a file becomes a backup, by keyboard and on a phone",
+    async () => {
+      const { world } = stage;
+      const { E, S } = await world.environment();
+      await serviceOf(world, E, "db", { type });
+      await eventually("it runs", async () => {
+        const { status } = await world.must<{ status: string }>("GET", S("db"));
+        return status === "running";
+      });
+      await world.must("POST", `${S("db")}/backups`);
+      const viewport = { width: 320, height: 800 };
+      const { page, complaints } = await openConsole(stage, screen(`${S("db")}/backups`), {
+        bypassCSP: true,
+        viewport,
+      });
+      await page.getByText("succeeded").waitFor();
+      const { name, content } = await download(page);
+      expect(name).toMatch(/^db-bkp_\w+\.(dump|rdb)$/);
+      expect(content.subarray(0, 5).toString()).toBe(MAGIC[type!]);
+
+      const dialog = page.getByRole("dialog");
+      const keys = async (...all: string[]) => {
+        for (const key of all) await page.keyboard.press(key);
+      };
+      const choose = async (file: string, buffer: Buffer) => {
+        const choosing = page.waitForEvent("filechooser");
+        await keys("Space");
+        await (await choosing).setFiles({ name: file, mimeType: "application/octet-stream", buffer });
+      };
+      await page.getByRole("button", { name: "Upload a dump" }).focus();
+      await keys("Enter");
+      await dialog.getByText("changes no data").waitFor();
+      expect(await accessibilityFaults(page)).toEqual([]);
+      expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBe(0);
+      await choose("old.sql", Buffer.from("--\n-- PostgreSQL database dump\n--\n"));
+      await keys("Tab", "Enter");
+      const alert = dialog.getByRole("alert");
+      await alert
+        .getByText(/Begin another upload/)
+        .first()
+        .waitFor();
+      expect(await accessibilityFaults(page)).toEqual([]);
+      // Of the refused one.
+      expect(complaints.splice(0)).toEqual([expect.stringContaining("422")]);
+      await keys("Shift+Tab");
+      await choose(name, content);
+      // What was refused is another file.
+      await alert.waitFor({ state: "detached" });
+      let pass = () => {};
+      const held = new Promise<void>((resolve) => {
+        pass = resolve;
+      });
+      await page.route("**/uploads/**", async (route) => {
+        await held;
+        await route.continue();
+      });
+      await keys("Tab", "Enter");
+      await dialog.getByRole("progressbar", { name: "Progress" }).waitFor();
+      pass();
+      await dialog.waitFor({ state: "detached" });
+      await page.getByRole("row").filter({ hasText: "uploaded" }).getByText("succeeded").waitFor();
+      expect(complaints).toEqual([]);
+      await page.context().close();
+    },
+  );
+
+  test("what the API says of a file that is too large is shown where it was chosen, and closing ends an upload", async () => {
+    const { world } = stage;
+    const { E, S } = await world.environment();
+    await serviceOf(world, E, "db", { type: "postgres" });
+    const { page } = await openConsole(stage, screen(E), { bypassCSP: true });
+    // As an installation answers that can back up.
+    const service = await world.must<object>("GET", S("db"));
+    const json = { ...service, capabilities: { backups: true } };
+    await page.route(`**${S("db")}`, (route) => route.fulfill({ json }));
+    await page.getByRole("link", { name: "db" }).first().click();
+    await page.getByRole("link", { name: "Backups" }).click();
+    await page.getByRole("button", { name: "Upload a dump" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog
+      .getByLabel("Dump")
+      .setInputFiles({ name: "db.dump", mimeType: "", buffer: Buffer.from("PGDMP") });
+    const message = "A dump has at most 5 <b>GiB</b>.";
+    const details = [{ path: "sizeBytes", reason: "upload_too_large", message }];
+    const error = { code: "validation_failed", message: "Check it.", requestId: "req_1", details };
+    await page.route("**/backups/uploads", (route) => route.fulfill({ status: 422, json: { error } }));
+    const upload = dialog.getByRole("button", { name: "Upload" });
+    await upload.click();
+    await dialog.getByRole("alert").getByRole("listitem").getByText(message).waitFor();
+
+    await page.unroute("**/backups/uploads");
+    const target = { uploadUrl: `${world.origin}/v1/uploads/held`, contentType: "x/y", expiresInSeconds: 60 };
+    await page.route("**/backups/uploads", (route) => route.fulfill({ json: target }));
+    await page.route("**/uploads/held", () => {});
+    const begun = page.waitForRequest((request) => request.method() === "PUT");
+    const ended = page.waitForEvent("requestfailed");
+    await upload.click();
+    await begun;
+    await page.keyboard.press("Escape");
+    expect((await ended).method()).toBe("PUT");
+    await dialog.waitFor({ state: "detached" });
+    await page.context().close();
+  });
 
   test("an addon that has an archive is restored and forked as of a moment, in the user's time zone", async () => {
     const { world } = stage;

@@ -115,6 +115,20 @@ test("a service is restarted and scaled, an addon is made, what is over is not c
   const create = (name: string, type: string, more = {}) =>
     agent.call("create_service", { environment, name, type, ...more });
   expect((await create("cache", "redis")).data).toMatchObject({ name: "cache", type: "redis" });
+  // On one machine, which says why.
+  const chosen = await create("db", "postgres", { config: { version: "17" } });
+  expect([chosen.isError, chosen.text]).toEqual([
+    true,
+    expect.stringContaining("all addons of a type have the version"),
+  ]);
+  const larger = { service: `${environment}/cache`, storageGib: 20 };
+  const asked = await agent.call("scale", larger);
+  expect(asked.text).toContain(`Scale ${larger.service} to 1 × nano with 20 GiB?`);
+  const enlarged = await agent.call("scale", { ...larger, confirmation: asked.data.confirmation });
+  expect([enlarged.isError, enlarged.text]).toEqual([
+    true,
+    expect.stringContaining("addons have no volumes"),
+  ]);
   await create("web", "web", { source });
   await agent.write("deploy", { service });
   expect(await settled(service, 1)).toHaveProperty("healthyAt");

@@ -2,6 +2,8 @@ import type { ServiceConfig } from "../../../typescript/src/generated/types.ts";
 import { command } from "../../command.ts";
 import { YES } from "../../description.ts";
 import { printTable } from "../../terminal/table.ts";
+import { SIZES, type Size } from "../deploy/scale.ts";
+import { ADDON_OPTIONS, addonConfigOf } from "../tools/addon-options.ts";
 import { deleteWithImpact } from "./delete.ts";
 
 const TYPES = ["web", "worker", "cron", "postgres", "redis"] as const;
@@ -39,6 +41,7 @@ const create = command({
     ["services create web", "a web service"],
     ["services create report --type cron --schedule '0 3 * * *'", "runs every night"],
     ["services create db --type postgres", "a database"],
+    ["services create db --type postgres --version 17 --storage 20", "of this version, with 20 GiB"],
     ["services create web --git https://git.example.com/acme/shop.git", "deployed from a git branch"],
   ],
   options: {
@@ -56,6 +59,13 @@ const create = command({
     command: { kind: "text", value: "COMMAND", about: "Shell command that starts it" },
     schedule: { kind: "text", value: "SCHEDULE", about: "When a cron service runs: '0 3 * * *', @hourly" },
     "time-zone": { kind: "text", value: "ZONE", about: "Time zone of the schedule; UTC by default" },
+    size: {
+      kind: "text",
+      value: "SIZE",
+      about: "nano, small, medium or large; nano by default",
+      choices: SIZES,
+    },
+    ...ADDON_OPTIONS,
     private: { kind: "flag", about: "No address: only services of its environment reach it" },
     staged: { kind: "flag", about: "Wait for berth envs apply" },
   },
@@ -68,6 +78,8 @@ const create = command({
       ...(options.command && { command: options.command }),
       ...(options.schedule && { schedule: options.schedule }),
       ...(options["time-zone"] && { timeZone: options["time-zone"] }),
+      ...(options.size && { size: options.size as Size }),
+      ...addonConfigOf(options),
     };
     const source = {
       ...(options.image && { image: options.image }),

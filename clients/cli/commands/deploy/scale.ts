@@ -1,16 +1,19 @@
 import { command } from "../../command.ts";
 import { usage } from "../../failure.ts";
+import { addonConfigOf } from "../tools/addon-options.ts";
 import { numberOf } from "./logs.ts";
 
-const SIZES = ["nano", "small", "medium", "large"] as const;
+export const SIZES = ["nano", "small", "medium", "large"] as const;
+export type Size = (typeof SIZES)[number];
 
 const scale = command({
   name: "scale",
-  summary: "Change replicas and size",
+  summary: "Change replicas, size, and the storage of an addon",
   args: "[REPLICAS]",
   arity: [0, 1],
   about: [
     "Takes effect on the running release at once. 0 replicas stop the service and keep its address.",
+    "Storage only grows: a volume never shrinks.",
     "With --max, on a cluster, the number of replicas follows the CPU that they use; --fixed turns that off.",
   ],
   examples: [
@@ -18,9 +21,11 @@ const scale = command({
     ["scale --size small", "of another size"],
     ["scale --min 1 --max 5 --cpu 70", "as many replicas as use 70% of their size"],
     ["scale 0 -s jobs", "stop the service jobs"],
+    ["scale --storage 40 -s db", "let the volume of the addon db grow to 40 GiB"],
   ],
   options: {
     size: { kind: "text", value: "SIZE", about: "nano, small, medium or large", choices: SIZES },
+    storage: { kind: "text", value: "GIB", about: "Storage of an addon in GiB" },
     min: { kind: "text", value: "N", about: "The fewest replicas; 1 by default" },
     max: { kind: "text", value: "N", about: "The most replicas, which turns autoscaling on" },
     cpu: {
@@ -33,21 +38,23 @@ const scale = command({
   async run({ args: [text], options }, ctx) {
     const { io, signal } = ctx;
     const replicas = numberOf("REPLICAS", text);
-    const size = options.size as (typeof SIZES)[number] | undefined;
+    const size = options.size as Size | undefined;
+    const storage = addonConfigOf({ storage: options.storage });
     const autoscaling = options.fixed ? {} : autoscalingOf(options);
-    if (replicas === undefined && !size && !autoscaling)
-      throw usage("Neither replicas nor a size is given.", "berth scale 2");
+    if (replicas === undefined && !size && !autoscaling && !storage)
+      throw usage("Neither replicas, a size nor storage is given.", "berth scale 2");
     const at = await ctx.at.service();
     const config = {
       ...(replicas !== undefined && { replicas }),
       ...(size && { size }),
       ...(autoscaling && { autoscaling }),
+      ...storage,
     };
     const service = await (await ctx.berth()).services.update(at, { config }, { signal });
     if (io.json) return io.outJson(service);
-    const { replicas: now = 1, size: as = "nano", autoscaling: scaled } = service.config;
+    const { replicas: now = 1, size: as = "nano", autoscaling: scaled, storageGib: gib } = service.config;
     const count = scaled ? `${scaled.min} to ${scaled.max}, at ${scaled.targetCpuPercent}% of CPU,` : now;
-    io.note(`  ${service.name} runs ${count} × ${as}.`);
+    io.note(`  ${service.name} runs ${count} × ${as}${gib === undefined ? "" : ` with ${gib} GiB`}.`);
     return undefined;
   },
 });

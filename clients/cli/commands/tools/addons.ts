@@ -8,21 +8,30 @@ import type { Context } from "../../context.ts";
 import { refused } from "../../failure.ts";
 import { printTable } from "../../terminal/table.ts";
 import { numberOf } from "../deploy/logs.ts";
+import { serverOf } from "./addon-options.ts";
 
 const REACH_MS = 5_000;
 
 const list = command({
   name: "addons",
   summary: "List the addons of an environment",
-  examples: [["addons", "with type, status and size"]],
+  examples: [["addons", "with type, status, size, version and storage"]],
   async run(_input, ctx) {
     const { io, signal } = ctx;
     const at = await ctx.at.environment();
-    const all = await (await ctx.berth()).services.list(at, { limit: 100 }, { signal }).all();
-    const data = all.filter(({ type }) => type === "postgres" || type === "redis");
+    const { services } = await ctx.berth();
+    const all = await services.list(at, { limit: 100 }, { signal }).all();
+    const addons = all.filter(({ type }) => type === "postgres" || type === "redis");
+    // Only an addon that is read by itself says what its server is.
+    const data = await Promise.all(
+      addons.map(({ name }) => services.get({ ...at, service: name }, { signal })),
+    );
     if (io.json) return io.outJson({ data });
-    const rows = data.map(({ name, type, status, config }) => [name, type, status, config.size ?? ""]);
-    printTable(io, ["ADDON", "TYPE", "STATUS", "SIZE"], rows);
+    const rows = data.map((addon) => [
+      ...[addon.name, addon.type, addon.status, addon.config.size ?? ""],
+      ...serverOf(addon),
+    ]);
+    printTable(io, ["ADDON", "TYPE", "STATUS", "SIZE", "VERSION", "STORAGE"], rows);
     return undefined;
   },
 });

@@ -15,6 +15,7 @@ import { confirm } from "../../terminal/prompt.ts";
 import { printTable } from "../../terminal/table.ts";
 import { timeOf } from "../deploy/logs.ts";
 import { createSteps } from "../deploy/steps.ts";
+import { ADDON_OPTIONS, addonConfigOf } from "./addon-options.ts";
 import { untilFilled } from "./until-filled.ts";
 
 const POLL_MS = 1_000;
@@ -102,16 +103,19 @@ const recover = command({
       about: "Environment of the new one; -e, or that of this folder, by default",
     },
     name: { kind: "text", value: "NAME", about: "Its name; the one that it had by default" },
+    ...ADDON_OPTIONS,
     detach: { kind: "flag", short: "d", about: "Return at once" },
   },
-  async run({ args: [backup], options: { to, name: wanted, detach } }, ctx) {
+  async run({ args: [backup], options }, ctx) {
+    const { to, name: wanted, detach } = options;
+    const config = addonConfigOf(options);
     const berth = await ctx.berth();
     const { name: _, ...target } = await ctx.at.environment(to);
     const { type, serviceName } = await berth.keptBackups.get(target, backup!, { signal: ctx.signal });
     const name = wanted ?? serviceName;
     const made = await berth.services.create(
       target,
-      { name, type, from: { backup: backup! } },
+      { name, type, from: { backup: backup! }, ...(config && { config }) },
       { signal: ctx.signal },
     );
     await untilFilled(ctx, { ...target, service: name }, made, { from: backup!, detach });

@@ -1,5 +1,6 @@
 import { command } from "../../command.ts";
 import { timeOf } from "../deploy/logs.ts";
+import { ADDON_OPTIONS, addonConfigOf } from "./addon-options.ts";
 import { untilFilled } from "./until-filled.ts";
 
 const fork = command({
@@ -11,6 +12,7 @@ const fork = command({
   examples: [
     ["fork db --to staging", "in another environment, with the same name"],
     ["fork db --name db-2 --backup bkp_01k9…", "beside it, from an older backup"],
+    ["fork db --name db18 --version 18", "beside it, of another version, where there is one"],
     ["fork db --name db-2 --at 2026-11-25T09:00Z", "with the data of then, where the addon has an archive"],
   ],
   options: {
@@ -22,17 +24,25 @@ const fork = command({
       value: "TIME",
       about: "Moment whose data it gets: 10m, 2h, 3d ago, or a time as 2026-11-25T09:00Z",
     },
+    version: ADDON_OPTIONS.version,
+    storage: { ...ADDON_OPTIONS.storage, about: "Its storage in GiB; as much as ADDON was given by default" },
     detach: { kind: "flag", short: "d", about: "Return at once" },
   },
-  async run({ args: [source], options: { to, name = source!, backup, at: wanted, detach } }, ctx) {
+  async run({ args: [source], options }, ctx) {
+    const { to, name = source!, backup, at: wanted, detach } = options;
     const { signal } = ctx;
+    const config = addonConfigOf(options);
     const berth = await ctx.berth();
     const addon = { ...(await ctx.at.environment()), service: source! };
     const { id, type } = await berth.services.get(addon, { signal });
     const at = await timeOf(ctx, addon, "--at", wanted);
     const { name: _, ...target } = await ctx.at.environment(to);
     const from = { service: id, ...(backup !== undefined && { backup }), ...(at && { at }) };
-    const made = await berth.services.create(target, { name, type, from }, { signal });
+    const made = await berth.services.create(
+      target,
+      { name, type, from, ...(config && { config }) },
+      { signal },
+    );
     await untilFilled(ctx, { ...target, service: name }, made, { from: source!, detach });
   },
 });

@@ -14,8 +14,10 @@ import { queries } from "../../live/queries.ts";
 import { useMayEdit, useServiceAddress } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
+import { DownloadBackup } from "./download-backup.tsx";
 import { ForkDialog } from "./fork-dialog.tsx";
 import { RestoreDialog } from "./restore-dialog.tsx";
+import { UploadDump } from "./upload-dump.tsx";
 
 type Of = Pick<ServiceAddress, "environmentId" | "service">;
 
@@ -52,7 +54,6 @@ export function Backups() {
     return <Failure error={addon.error ?? pages.error} retry={() => lookAgain(at)} />;
   const all = pages.data;
   const { name, capabilities, backups } = addon.data;
-  const type = typeOf(addon.data);
   const { empty, emptyHint, notHere, columns } = texts.backups;
   const isPossible = capabilities?.backups ?? true;
   return (
@@ -82,7 +83,7 @@ export function Backups() {
             rowHeight={52}
             columns={columns.length}
             row={(backup) => (
-              <Cells at={at} name={name} type={type} backup={backup} mayRestore={mayEdit && isPossible} />
+              <Cells at={at} addon={addon.data} backup={backup} mayRestore={mayEdit && isPossible} />
             )}
           />
         </Table>
@@ -98,9 +99,10 @@ const typeOf = ({ type }: Service) => (type === "redis" ? "redis" : "postgres");
 function Actions({ at, addon }: { at: ServiceAddress; addon: Service }) {
   // With the oldest moment of when it was opened: a service is shown without it while the cluster does not answer.
   const [open, setOpen] = useState<{ dialog: "restore" | "fork"; oldest: string }>();
+  const [isUploading, setIsUploading] = useState(false);
   const { id, name, capabilities, backups } = addon;
   const oldest = capabilities?.pointInTime ? backups?.oldestRestorableAt : undefined;
-  const { restoreMoment, forkMoment, forkTitle } = texts.backups;
+  const { openUpload, restoreMoment, forkMoment, forkTitle } = texts.backups;
   const create = useMutation({
     mutationFn: () => berth.backups.create(at),
     onSettled: () => lookAgain(at),
@@ -116,6 +118,9 @@ function Actions({ at, addon }: { at: ServiceAddress; addon: Service }) {
         >
           {texts.backups.create}
         </button>
+        <button type="button" onClick={() => setIsUploading(true)}>
+          {openUpload}
+        </button>
         {oldest && (
           <>
             <button type="button" onClick={() => setOpen({ dialog: "restore", oldest })}>
@@ -128,6 +133,15 @@ function Actions({ at, addon }: { at: ServiceAddress; addon: Service }) {
         )}
       </p>
       <Alert error={create.error} />
+      {isUploading && (
+        <UploadDump
+          at={at}
+          name={name}
+          type={typeOf(addon)}
+          onUpload={() => lookAgain(at)}
+          onClose={() => setIsUploading(false)}
+        />
+      )}
       {open?.dialog === "restore" && (
         <RestoreDialog
           at={at}
@@ -144,6 +158,7 @@ function Actions({ at, addon }: { at: ServiceAddress; addon: Service }) {
           from={{ service: id }}
           oldest={open.oldest}
           type={typeOf(addon)}
+          {...(capabilities && { capabilities })}
           name={`${name}-2`}
           environmentId={at.environmentId}
           onClose={() => setOpen(undefined)}
@@ -171,13 +186,13 @@ function LastRestore({ restore: { backup, status, startedAt, failure } }: { rest
 
 type CellsProps = {
   at: ServiceAddress;
-  name: string;
-  type: "postgres" | "redis";
+  addon: Service;
   backup: Backup;
   mayRestore: boolean;
 };
 
-function Cells({ at, name, type, backup, mayRestore }: CellsProps) {
+function Cells({ at, addon, backup, mayRestore }: CellsProps) {
+  const { name, capabilities } = addon;
   const mayEdit = useMayEdit();
   const [isRestoring, setIsRestoring] = useState(false);
   const [isForking, setIsForking] = useState(false);
@@ -223,7 +238,8 @@ function Cells({ at, name, type, backup, mayRestore }: CellsProps) {
             <button type="button" className="quiet" onClick={() => setIsForking(true)}>
               {fork}
               <span className="unseen"> {id}</span>
-            </button>
+            </button>{" "}
+            <DownloadBackup id={id} sign={() => berth.backups.download(at, id)} />
           </>
         )}{" "}
         {mayEdit && status !== "running" && (
@@ -239,7 +255,8 @@ function Cells({ at, name, type, backup, mayRestore }: CellsProps) {
             title={forkTitle(name)}
             accountId={at.accountId}
             from={{ service: serviceId, backup: id }}
-            type={type}
+            type={typeOf(addon)}
+            {...(capabilities && { capabilities })}
             name={`${name}-2`}
             environmentId={at.environmentId}
             onClose={() => setIsForking(false)}

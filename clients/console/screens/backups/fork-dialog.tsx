@@ -1,10 +1,12 @@
 import { useMutation, useQueries, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import type { CreateServiceRequest } from "../../../typescript/src/index.ts";
+import type { AddonCapabilities, CreateServiceRequest } from "../../../typescript/src/index.ts";
+import { AddonInputs, addonConfigOf } from "../../design/addon-inputs.tsx";
 import { Dialog } from "../../design/dialog.tsx";
 import { Alert, Field, Form, NameInput } from "../../design/form.tsx";
 import { Loading } from "../../design/state.tsx";
+import { useAddonCapabilities } from "../../live/addon-capabilities.ts";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
 import { fromLocal, toLocal } from "./moment.ts";
@@ -21,6 +23,8 @@ type ForkDialogProps = {
   /** The oldest moment, where the user names one of it. */
   oldest?: string;
   type: "postgres" | "redis";
+  /** What can be chosen, where the addon is there whose data it is. */
+  capabilities?: AddonCapabilities;
   /** Its proposed name. */
   name: string;
   /** Where it is proposed to be. */
@@ -30,7 +34,7 @@ type ForkDialogProps = {
 
 /** Makes an addon with the data of another one or of a backup, in an environment of the account, and goes there. */
 export function ForkDialog(props: ForkDialogProps) {
-  const { title, accountId, from, oldest, type, name, environmentId, onClose } = props;
+  const { title, accountId, from, oldest, type, capabilities, name, environmentId, onClose } = props;
   const navigate = useNavigate();
   const projects = useQuery({
     queryKey: ["fork-projects", accountId],
@@ -47,12 +51,17 @@ export function ForkDialog(props: ForkDialogProps) {
   const [chosen, setChosen] = useState(environmentId);
   const all = environments.flatMap(({ data }) => data ?? []);
   const target = all.find(({ id }) => id === chosen) ?? all[0];
+  const at = target && { accountId, projectId: target.projectId, environmentId: target.id };
+  const known = useAddonCapabilities(capabilities ? undefined : at, type);
   const create = useMutation({
-    mutationFn: (wanted: string) => {
-      if (!target) throw new Error(texts.backups.nowhere);
-      const at = { accountId, projectId: target.projectId, environmentId: target.id };
+    mutationFn: (fields: FormData) => {
+      if (!at) throw new Error(texts.backups.nowhere);
       return berth.services
-        .create(at, { name: wanted, type, from: { ...from, ...(oldest && { at: fromLocal(local) }) } })
+        .create(at, {
+          ...{ name: String(fields.get("name")), type },
+          from: { ...from, ...(oldest && { at: fromLocal(local) }) },
+          ...addonConfigOf(fields),
+        })
         .then(({ name: service }) => ({ ...at, service }));
     },
     onSuccess: (params) => {
@@ -70,12 +79,7 @@ export function ForkDialog(props: ForkDialogProps) {
       {isReading && <Loading />}
       {failed && <Alert error={failed} />}
       {!isReading && !failed && (
-        <Form
-          onSubmit={(fields) => create.mutate(String(fields.get("name")))}
-          error={create.error}
-          isBusy={create.isPending}
-          submit={texts.create}
-        >
+        <Form onSubmit={create.mutate} error={create.error} isBusy={create.isPending} submit={texts.create}>
           <p>{oldest ? texts.backups.forkMomentHint : texts.backups.forkHint}</p>
           {oldest && <MomentInput oldest={oldest} local={local} onChange={setLocal} />}
           <NameInput proposed={name} />
@@ -94,6 +98,10 @@ export function ForkDialog(props: ForkDialogProps) {
               </select>
             )}
           </Field>
+          <AddonInputs
+            capabilities={capabilities ?? known}
+            storageHint={from.service ? texts.addons.forkStorageHint : texts.addons.storageHint}
+          />
         </Form>
       )}
     </Dialog>

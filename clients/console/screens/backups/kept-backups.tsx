@@ -12,6 +12,7 @@ import { queries } from "../../live/queries.ts";
 import { useAccount, useAccountAddress, useMayEdit } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
+import { DownloadBackup } from "./download-backup.tsx";
 import { ForkDialog } from "./fork-dialog.tsx";
 
 const keyOf = (accountId: string) => ["kept-backups", accountId];
@@ -81,10 +82,13 @@ function Cells({ backup }: { backup: KeptBackup }) {
       <td>{exactly(keptUntil)}</td>
       <td>
         {mayEdit && (
-          <button type="button" className="quiet" onClick={() => setIsRecovering(true)}>
-            {recover}
-            <span className="unseen"> {id}</span>
-          </button>
+          <>
+            <button type="button" className="quiet" onClick={() => setIsRecovering(true)}>
+              {recover}
+              <span className="unseen"> {id}</span>
+            </button>{" "}
+            <DownloadBackup id={id} sign={() => berth.keptBackups.download(at, id)} />
+          </>
         )}{" "}
         {isOwner && (
           <Confirm

@@ -2,8 +2,10 @@ import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { CreateServiceRequest } from "../../../typescript/src/index.ts";
+import { AddonInputs, addonConfigOf } from "../../design/addon-inputs.tsx";
 import { Dialog } from "../../design/dialog.tsx";
 import { Field, Form, Input, NameInput } from "../../design/form.tsx";
+import { useAddonCapabilities } from "../../live/addon-capabilities.ts";
 import { useEnvironmentAddress } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
@@ -21,6 +23,7 @@ export function NewService({ onClose }: { onClose: () => void }) {
   const [type, setType] = useState<Type>("web");
   const [source, setSource] = useState<Source>("image");
   const isApp = type !== "postgres" && type !== "redis";
+  const capabilities = useAddonCapabilities(isApp ? undefined : at, type);
   const create = useMutation({
     mutationFn: async (request: CreateServiceRequest) => {
       const { name } = await berth.services.create(at, request);
@@ -98,6 +101,9 @@ export function NewService({ onClose }: { onClose: () => void }) {
           />
         )}
         {type === "cron" && <ScheduleInputs />}
+        {!isApp && (
+          <AddonInputs key={type} capabilities={capabilities} storageHint={texts.addons.storageHint} />
+        )}
       </Form>
     </Dialog>
   );
@@ -117,6 +123,7 @@ function requestOf(fields: FormData, type: Type, from: Source): CreateServiceReq
     type,
     ...(source && { source }),
     ...(port !== "" && { config: { port: Number(port) } }),
+    ...addonConfigOf(fields),
     ...(type === "cron" && { config: { schedule: text("schedule"), timeZone: text("timeZone") } }),
   };
 }

@@ -14,6 +14,7 @@ import { queries } from "../../live/queries.ts";
 import { useMayEdit, useServiceAddress } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
+import { Addon } from "./addon.tsx";
 import { DeployDialog, RollbackDialog } from "./deploy-dialog.tsx";
 import { useHistory } from "./history.ts";
 import { stageOf, tookMs } from "./stage.ts";
@@ -28,8 +29,7 @@ export function Deployments() {
   const at = useServiceAddress();
   const state = useServiceState(at.service);
   if (!state) return null;
-  if (state.type === "postgres" || state.type === "redis")
-    return <p className="hint">{texts.service.addon}</p>;
+  if (state.type === "postgres" || state.type === "redis") return <Addon at={at} state={state} />;
   return <DeploymentList at={at} state={state} />;
 }
 

@@ -7,6 +7,7 @@ import type {
   ServiceConfig,
   UpdateServiceRequest,
 } from "../../../typescript/src/index.ts";
+import { MOST_GIB } from "../../design/addon-inputs.tsx";
 import { Field, Form, Input } from "../../design/form.tsx";
 import { Failure, Loading } from "../../design/state.tsx";
 import { useServiceState } from "../../live/environment.tsx";
@@ -28,6 +29,7 @@ export function Settings() {
   return (
     <fieldset className="plain" disabled={!mayEdit}>
       {isApp && <Scale at={at} service={service.data} />}
+      {!isApp && <Storage at={at} service={service.data} />}
       {isApp && <SourceAndStart at={at} service={service.data} />}
       {mayEdit && <Delete at={at} service={service.data} />}
     </fieldset>
@@ -37,7 +39,8 @@ export function Settings() {
 function useUpdate(at: ServiceAddress) {
   return useMutation({
     mutationFn: (change: UpdateServiceRequest) => berth.services.update(at, change),
-    onSuccess: (service) => queries.setQueryData(["service", at.environmentId, at.service], service),
+    // Read again: the answer to a change does not say what the server of an addon is.
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["service", at.environmentId, at.service] }),
   });
 }
 
@@ -84,6 +87,44 @@ function Scale({ at, service: { config, type } }: { at: ServiceAddress; service:
         </Field>
         <Saved update={update} />
       </Form>
+    </section>
+  );
+}
+
+const GIB = 1024 ** 3;
+
+/** How large the volume of an addon is, which only grows. */
+function Storage({ at, service }: { at: ServiceAddress; service: Service }) {
+  const update = useUpdate(at);
+  const { capabilities, server, config } = service;
+  const { storage, storageHint, storageSaved } = texts.settings;
+  if (!capabilities) return null;
+  const least = Math.ceil((server?.storageBytes ?? 0) / GIB) || config.storageGib || 1;
+  return (
+    <section>
+      <h2>{storage}</h2>
+      {capabilities.storage ? (
+        <Form
+          onSubmit={(fields) => update.mutate({ config: { storageGib: Number(fields.get("storageGib")) } })}
+          error={update.error}
+          isBusy={update.isPending}
+          submit={texts.save}
+        >
+          <Input
+            label={texts.addons.storage}
+            hint={storageHint}
+            name="storageGib"
+            type="number"
+            min={least}
+            max={MOST_GIB}
+            required
+            defaultValue={least}
+          />
+          {update.isSuccess && <p role="status">{storageSaved}</p>}
+        </Form>
+      ) : (
+        <p className="hint">{capabilities.storageReason}</p>
+      )}
     </section>
   );
 }

@@ -1,11 +1,12 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import { type ServiceAddress, Unreachable } from "../../../../typescript/src/index.ts";
+import type { ServiceAddress } from "../../../../typescript/src/index.ts";
 import { Complaint } from "../../../design/complaint.ts";
 import { Dialog } from "../../../design/dialog.tsx";
 import { Alert, Field, Form } from "../../../design/form.tsx";
 import { sized } from "../../../design/format.ts";
+import { type Progress, ProgressLine, sayInterrupted, useSignal } from "../../../design/transfer.tsx";
 import { berth } from "../../../session/api.ts";
 import { texts } from "../../../texts.ts";
 import { type Listing, listTree } from "./listing.ts";
@@ -17,7 +18,6 @@ const SERVICE = "/accounts/$accountId/projects/$projectId/environments/$environm
 
 /** What is to be sent: a listing that is packed, or an archive as it is. */
 type Chosen = { listing: Listing } | { archive: File };
-type Progress = { sentence: string; done: number; all: number };
 
 /** Sends a folder or an archive, which is built and deployed. Closing the dialog ends what is under way. */
 export function UploadDialog({
@@ -32,13 +32,7 @@ export function UploadDialog({
   const { accountId } = at;
   const navigate = useNavigate();
   const [progress, setProgress] = useState<Progress>();
-  const stop = useRef<AbortController>(undefined);
-  useEffect(() => {
-    const controller = new AbortController();
-    stop.current = controller;
-    return () => controller.abort();
-  }, []);
-  const signalOf = () => (stop.current as AbortController).signal;
+  const signalOf = useSignal();
   const account = useQuery({
     queryKey: ["limits", accountId],
     queryFn: () => berth.accounts.get({ accountId }),
@@ -55,9 +49,9 @@ export function UploadDialog({
           done,
           all: blob.size,
         });
-      const archiveRef = await berth.deployments.upload(at, blob, { signal, onProgress }).catch((error) => {
-        throw error instanceof Unreachable ? new Complaint(texts.upload.interrupted) : error;
-      });
+      const archiveRef = await berth.deployments
+        .upload(at, blob, { signal, onProgress })
+        .catch(sayInterrupted);
       return berth.deployments.deployFromArchive(at, { archiveRef }, { signal });
     },
     onSettled: () => setProgress(undefined),
@@ -98,12 +92,7 @@ export function UploadDialog({
           ) : (
             <p>{texts.upload.ready(choose.data.archive.name, sized(choose.data.archive.size))}</p>
           )}
-          {progress && (
-            <p>
-              <progress aria-label={texts.upload.progress} max={progress.all} value={progress.done} />{" "}
-              {progress.sentence}
-            </p>
-          )}
+          {progress && <ProgressLine {...progress} />}
           {send.data && "staged" in send.data && <p role="status">{texts.upload.staged}</p>}
         </Form>
       )}
