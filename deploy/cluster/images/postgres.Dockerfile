@@ -4,7 +4,7 @@ FROM ${BASE}
 RUN groupadd -g 999 postgres && useradd -u 999 -g 999 -d /var/lib/postgresql postgres \
  && apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
-    libgssapi-krb5-2 libicu72 libldap-2.5-0 liblz4-1 libssl3 libxml2 libzstd1 > /dev/null \
+    libgssapi-krb5-2 libicu72 libldap-2.5-0 liblz4-1 libreadline8 libssl3 libxml2 libzstd1 > /dev/null \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/*
 ADD postgresql.tar.gz /opt/
 # Its modules look for libpq where the system has it.

@@ -151,7 +151,7 @@ test.concurrent("an image that cannot be pulled and a volume that is not there a
 test.concurrent("an addon has the version that was asked for, and its volume grows where the cluster lets it", async () => {
   await cluster.kube.apply(GROWING, {
     metadata: { name: "growing" },
-    provisioner: "rancher.io/local-path",
+    provisioner: "berth.dev/folders",
     allowVolumeExpansion: true,
     volumeBindingMode: "WaitForFirstConsumer",
   });
