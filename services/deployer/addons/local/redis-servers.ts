@@ -74,9 +74,9 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     const folder = folderOf(serviceId);
     await forgetReceived(folder);
     const record = records.read(serviceId);
-    if (record) await logs.collect(serviceId, record);
     if (record && isAlive(record)) {
       records.adopt(serviceId, record);
+      await logs.collect(serviceId, record);
       log.info({ serviceId }, "adopted a running redis server");
       return;
     }
@@ -84,6 +84,8 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     if (record) {
       const endedAt = endedUnwatched(alive?.before, outputsOf(folder));
       records.setRunning(serviceId, record, false, endedAt);
+      // After the times of its outputs were read: what is missing of them is made.
+      await logs.collect(serviceId, record);
     }
   }
 
