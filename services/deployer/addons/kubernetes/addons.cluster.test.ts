@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { EventEmitter, once } from "node:events";
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
@@ -149,14 +150,15 @@ test.concurrent("an image that cannot be pulled and a volume that is not there a
 });
 
 test.concurrent("an addon has the version that was asked for, and its volume grows where the cluster lets it", async () => {
+  const className = `growing-${randomBytes(3).toString("hex")}`;
   await cluster.kube.apply(GROWING, {
-    metadata: { name: "growing" },
+    metadata: { name: className },
     provisioner: "berth.dev/folders",
     allowVolumeExpansion: true,
     volumeBindingMode: "WaitForFirstConsumer",
   });
   const earlierImages = { postgres: [inject("clusterImages").postgres15] };
-  const growing = open({ earlierImages, storage: { size: "64Mi", className: "growing" } });
+  const growing = open({ earlierImages, storage: { size: "64Mi", className } });
   expect(growing.choiceOf("postgres").versions).toEqual(["18", "15"]);
   const [addon, password] = [{ ...newAddon("postgres"), version: "15", storageGib: 1 }, newPassword()];
   await until("ready", addon, password, growing);
@@ -167,6 +169,7 @@ test.concurrent("an addon has the version that was asked for, and its volume gro
   expect(await growing.describe(addon)).toMatchObject({ storageBytes: 2 * 1024 ** 3 });
   expect((await growing.status(addon))?.storageGib).toBe(2);
   await growing.stop();
+  await cluster.kube.remove(GROWING, className);
 
   const [fixed, other] = [newAddon("redis", addon.environmentId), newPassword()];
   await until("ready", fixed, other);
