@@ -339,6 +339,11 @@ export const texts = {
     },
     saved: "Saved. It takes effect at once.",
     savedForDeploy: "Saved. It takes effect with the next deployment.",
+    promote: "Take the place of another addon",
+    promoteHint:
+      "The two exchange their names: what is connected to the other one leads to this one from then on. Both keep their data. What was written to the other one since this one was forked from it is not here: stop what writes first.",
+    promoteOver: "Addon",
+    promoteSubmit: "Take its place",
     storage: "Storage",
     storageHint: "The volume grows while the addon runs, and never shrinks.",
     storageSaved: "Saved. Until the volume has grown, which may take minutes, the addon has less.",

@@ -34,6 +34,30 @@ inChromium("the console: version and storage of addons", (stage) => {
     await page.context().close();
   });
 
+  test("an addon takes the place of another one of its type, and its screen is that of the name", async () => {
+    const { world } = stage;
+    const { E, S } = await world.environment();
+    await serviceOf(world, E, "db", { type: "postgres" });
+    const { id } = await serviceOf(world, E, "next", { type: "postgres" });
+    for (const name of ["db", "next"])
+      await eventually("it runs", async () => {
+        return (await world.must<{ status: string }>("GET", S(name))).status === "running";
+      });
+    const { page, complaints } = await openConsole(stage, `${screen(S("next"))}/settings`, {
+      bypassCSP: true,
+      viewport: { width: 320, height: 800 },
+    });
+    await page.getByLabel("Addon").selectOption("db");
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBe(0);
+    await page.getByRole("button", { name: "Take its place" }).click();
+    await page.waitForURL(`**${screen(S("db"))}`);
+    await page.getByRole("heading", { name: "db" }).waitFor();
+    expect(await world.must("GET", S("db"))).toMatchObject({ id });
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
   test("where version and storage can be chosen, a new addon and a fork have them, and a volume grows", async () => {
     const { world } = stage;
     const { E, S } = await world.environment();

@@ -10,7 +10,7 @@ import type {
 import { MOST_GIB } from "../../design/addon-inputs.tsx";
 import { Field, Form, Input } from "../../design/form.tsx";
 import { Failure, Loading } from "../../design/state.tsx";
-import { useServiceState } from "../../live/environment.tsx";
+import { useEnvironment, useServiceState } from "../../live/environment.tsx";
 import { queries } from "../../live/queries.ts";
 import { useMayEdit, useServiceAddress } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
@@ -30,6 +30,7 @@ export function Settings() {
     <fieldset className="plain" disabled={!mayEdit}>
       {isApp && <Scale at={at} service={service.data} />}
       {!isApp && <Storage at={at} service={service.data} />}
+      {!isApp && <Promotion at={at} service={service.data} />}
       {isApp && <SourceAndStart at={at} service={service.data} />}
       {mayEdit && <Delete at={at} service={service.data} />}
     </fieldset>
@@ -125,6 +126,50 @@ function Storage({ at, service }: { at: ServiceAddress; service: Service }) {
       ) : (
         <p className="hint">{capabilities.storageReason}</p>
       )}
+    </section>
+  );
+}
+
+/** Lets an addon take the name of another one, where there is one of its type. */
+function Promotion({ at, service: { name, type } }: { at: ServiceAddress; service: Service }) {
+  const navigate = useNavigate();
+  const { services = [] } = useEnvironment();
+  const { accountId, projectId, environmentId } = at;
+  const promote = useMutation({
+    mutationFn: (over: string) => berth.services.promote(at, { over }),
+    onSuccess: async (promoted) => {
+      await queries.invalidateQueries({ queryKey: ["service", environmentId] });
+      await navigate({
+        to: "/accounts/$accountId/projects/$projectId/environments/$environmentId/services/$service",
+        params: { accountId, projectId, environmentId, service: promoted.name },
+      });
+    },
+  });
+  const others = services.filter((one) => one.type === type && one.name !== name && !one.staged);
+  if (others.length === 0) return null;
+  const { promote: title, promoteHint, promoteOver, promoteSubmit } = texts.settings;
+  return (
+    <section>
+      <h2>{title}</h2>
+      <p className="hint">{promoteHint}</p>
+      <Form
+        onSubmit={(fields) => promote.mutate(String(fields.get("over")))}
+        error={promote.error}
+        isBusy={promote.isPending}
+        submit={promoteSubmit}
+      >
+        <Field label={promoteOver}>
+          {(id) => (
+            <select id={id} name="over">
+              {others.map((one) => (
+                <option key={one.id} value={one.name}>
+                  {one.name}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+      </Form>
     </section>
   );
 }
