@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import type { Addon, AddonStatus } from "../addons/port.ts";
-import { addonAdmin } from "../addons/testing.ts";
+import type { Addon } from "../addons/port.ts";
+import { addonAdmin, withVolumes } from "../addons/testing.ts";
 import { startLocalEngine } from "../engine/local.ts";
 import { createWebService, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
@@ -74,31 +74,11 @@ describe("where addons have volumes, and versions to choose from", () => {
     const env = { ADDON_POSTGRES_URL: await addonAdmin(), PLAN_STORAGE: '{"enterprise":20}' };
     cluster = await startDeployer(env, async (config, secrets, log) => {
       const engine = await startLocalEngine(config as never, secrets, log);
-      const { addonServers } = engine;
-      const statusOf = (serviceId: string): AddonStatus | undefined => {
-        const addon = made.get(serviceId);
-        return addon && { ...addon, running: true, usage: [] };
-      };
-      return {
-        ...engine,
-        addonServers: {
-          ...addonServers,
-          ownServer: ["postgres", "redis"],
-          choiceOf: () => ({ versions: ["18", "17"], storageGrowsReason: unmeasured }),
-          describe: async ({ serviceId }) => {
-            const { version = "18", storageGib = 10 } = made.get(serviceId) ?? {};
-            return { version: `${version}.1`, storageBytes: storageGib * GIB };
-          },
-          cannotGrow: async () => refusedGrowth,
-          status: async ({ serviceId }) => statusOf(serviceId),
-          list: async () => [...made.keys()].flatMap((serviceId) => statusOf(serviceId) ?? []),
-          async ensure(addon, password) {
-            const outcome = await addonServers.ensure(addon, password);
-            if (outcome.state === "ready") made.set(addon.serviceId, addon);
-            return outcome;
-          },
-        },
-      };
+      const addonServers = withVolumes(engine.addonServers, made, {
+        choiceOf: () => ({ versions: ["18", "17"], storageGrowsReason: unmeasured }),
+        cannotGrow: async () => refusedGrowth,
+      });
+      return { ...engine, addonServers };
     });
   });
   afterAll(() => cluster?.stop());
