@@ -180,15 +180,18 @@ function addonConfig(type: string, before: StoredConfig | undefined, change: Ser
     ...(storageGib !== undefined && { storageGib }),
     ...(storageMaxGib !== undefined && { storageMaxGib }),
   };
-  requireGrowthUpwards(config);
+  requireGrowthUpwards(config, change?.storageMaxGib === undefined ? "storageGib" : "storageMaxGib");
   return config;
 }
 
-/** Throws 422 for a volume that is to grow by itself to less than it is to have. */
-export function requireGrowthUpwards({ storageGib = 0, storageMaxGib = storageGib }: StoredConfig): void {
+/** Throws 422 for a volume that is to grow by itself to less than it is to have; `given`: which of both was asked for. */
+export function requireGrowthUpwards(
+  { storageGib = 0, storageMaxGib = storageGib }: StoredConfig,
+  given: "storageGib" | "storageMaxGib",
+): void {
   if (storageMaxGib < storageGib)
     throw invalid(
-      "config.storageMaxGib",
+      `config.${given}`,
       "out_of_range",
       `storageMaxGib is ${storageMaxGib}, and must not be less than storageGib, which is ${storageGib}.`,
     );
