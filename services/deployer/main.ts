@@ -159,11 +159,11 @@ export async function start(config: Config, log: Logger, startEngine = startChos
           const nightly = startNightly({ ...own, wake: movingBackups.wake });
           const proving = startProving({ ...own, on: proofs });
           const sweeping = startSweepingBackups({ pool, store, log, wake: movingBackups.wake });
-          const measured = watched.addonServers.listFilling !== undefined;
-          const growing = measured && startGrowingVolumes({ ...given, servers: watched.addonServers });
+          const growing = watched.addonServers.listFilling
+            ? [startGrowingVolumes({ ...given, servers: watched.addonServers })]
+            : [];
           const backingUp = [nightly, proving, sweeping, movingBackups];
-          const addonTasks = [...backingUp, ...(growing ? [growing] : [])];
-          const all = [started, sampling, scheduled, moving, ...addonTasks, reconciler];
+          const all = [started, sampling, scheduled, moving, ...backingUp, ...growing, reconciler];
           return { stop: async () => void (await Promise.all(all.map((one) => one.stop()))) };
         };
         // In each replica: also when none is elected.

@@ -17,6 +17,7 @@ import { createLog } from "../../../kit/log.ts";
 import { createEntitlements } from "../../../kit/plans.ts";
 import { createPool } from "../../../kit/postgres/db.ts";
 import { readConfig } from "../../../kit/process/config.ts";
+import { metricsText } from "../../../kit/telemetry.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import { fields } from "../../config.ts";
 import { startLocalEngine } from "../../engine/local.ts";
@@ -130,6 +131,10 @@ async function addon(config: object) {
       ),
   };
 }
+
+test("the deployer does it again and again where it can learn how full volumes are", async () => {
+  await eventually("it does", async () => (await metricsText()).includes('task="grow-volumes"'));
+});
 
 test("a nearly full volume grows by a quarter, up to its limit; its server follows, and users are told", async () => {
   const { id, accountId, fill, size, told } = await addon({ storageGib: 10, storageMaxGib: 14 });
