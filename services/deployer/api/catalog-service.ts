@@ -227,8 +227,10 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const source = checkSource(type, request.source);
       if (!autoscales) refuseAutoscaling(request.config);
       const config = mergeConfig(type, undefined, request.config);
-      if (from) config.storageGib ??= await findForkStorage(pool, accountId, from);
-      requireGrowthUpwards(config, "storageMaxGib");
+      if (from) {
+        config.storageGib ??= await findForkStorage(pool, accountId, from);
+        requireGrowthUpwards(config, "storageMaxGib");
+      }
       await requireChoice(deps.addonServers, type, config);
       const staged = request.staged ?? false;
       const addonState = isDeployable(type) || staged ? undefined : "provisioning";

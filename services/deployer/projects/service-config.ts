@@ -51,9 +51,8 @@ const RESERVED = ["PORT", "PLATFORM_VARIABLES_REVISION"];
 const MAX_ENV = 100;
 
 /**
- * Returns the configuration after a change: absent members stay, an empty command, path or healthCheckPath removes it,
- * a storageMaxGib of 0 removes it too, env is merged by name, and
- * `unsetEnv` removes names. Throws 422 with a reason per member.
+ * Returns the configuration after a change: absent members stay, an empty command, path or healthCheckPath and a
+ * storageMaxGib of 0 remove it, env is merged by name, and `unsetEnv` removes names. Throws 422 with a reason per member.
  */
 export function mergeConfig(
   type: string,

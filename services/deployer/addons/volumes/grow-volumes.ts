@@ -66,7 +66,7 @@ async function attendTo({ pool, servers, entitlementsOf }: GrowDeps, volume: Fil
     return transaction(pool, (tx) => grow(tx, { ...event, grownToGib: next.to }, storageGib));
   if (!tells) return;
   const reason =
-    "reason" in next ? next.reason : `${refusal} Fork the addon with more storage before it is full.`;
+    "reason" in next ? next.reason : `Fork the addon with more storage before it is full. ${refusal}`;
   const shownGib = hasArrived({ gib, capacityGib }) ? gib : Math.round(capacityGib);
   await transaction(pool, async (tx) => {
     const told = await sql.quieten(tx, serviceId);
