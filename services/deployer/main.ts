@@ -15,6 +15,7 @@ import { startService } from "../kit/process/service.ts";
 import { environmentPlans } from "./accounts/environment-plans.ts";
 import { billingHandlers, identityHandlers } from "./accounts/provisioning.ts";
 import { createAddons } from "./addons/lifecycle.ts";
+import { startGrowingVolumes } from "./addons/volumes/grow-volumes.ts";
 import { backupService } from "./api/backup-service.ts";
 import { catalogService } from "./api/catalog-service.ts";
 import { deploymentService } from "./api/deployment-service.ts";
@@ -158,8 +159,11 @@ export async function start(config: Config, log: Logger, startEngine = startChos
           const nightly = startNightly({ ...own, wake: movingBackups.wake });
           const proving = startProving({ ...own, on: proofs });
           const sweeping = startSweepingBackups({ pool, store, log, wake: movingBackups.wake });
+          const growing = watched.addonServers.listFilling
+            ? [startGrowingVolumes({ ...given, servers: watched.addonServers })]
+            : [];
           const backingUp = [nightly, proving, sweeping, movingBackups];
-          const all = [started, sampling, scheduled, moving, ...backingUp, reconciler];
+          const all = [started, sampling, scheduled, moving, ...backingUp, ...growing, reconciler];
           return { stop: async () => void (await Promise.all(all.map((one) => one.stop()))) };
         };
         // In each replica: also when none is elected.

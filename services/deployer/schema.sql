@@ -382,6 +382,7 @@ table services
   suspended text
   addon_engine text
   addon_primary text
+  addon_filling_quiet_until timestamp with time zone
   constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
   constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
   constraint services_name UNIQUE (environment_id, name)

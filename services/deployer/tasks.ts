@@ -76,6 +76,13 @@ export const FOLLOW_PLANS = defineTask({
   where: WATCHES,
 });
 
+export const GROW_VOLUMES = defineTask({
+  name: "grow-volumes",
+  does: "Lets the volumes of addons grow that are nearly full, and tells of those that do not.",
+  everyMs: 300_000,
+  where: "the leading deployer, on a cluster with a Prometheus",
+});
+
 /** Woken when notifications may have been missed. */
 export const FIND_MISSED_CHANGES = defineTask({
   name: "find-missed-changes",

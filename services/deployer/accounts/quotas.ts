@@ -102,7 +102,11 @@ function checkScale(
   config: StoredConfig,
   before?: StoredConfig,
 ): void {
-  if ((config.storageGib ?? 0) > Math.max(storageGib, before?.storageGib ?? 0))
+  const mostGib = Math.max(storageGib, before?.storageGib ?? 0);
+  if (
+    (config.storageGib ?? 0) > mostGib ||
+    (config.storageMaxGib ?? 0) > Math.max(mostGib, before?.storageMaxGib ?? 0)
+  )
     throw quotaExceeded(accountId, "volumes of addons, in GiB,", storageGib);
   if (quotas && mostReplicas(config) > Math.max(quotas.replicas, before ? mostReplicas(before) : 0))
     throw quotaExceeded(accountId, "replicas of a service", quotas.replicas);

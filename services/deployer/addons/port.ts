@@ -1,5 +1,5 @@
 import type { LogLine, LogPage, LogQuery, Runtime, RuntimeState } from "../runtime/port.ts";
-import type { Measurable, Measurement } from "../terms/measurement.ts";
+import type { FillingVolume, Measurable, Measurement } from "../terms/measurement.ts";
 import type { AddonEngine, AddonType, ServiceSize } from "../terms/services.ts";
 import type { UsageChange } from "../terms/usage-change.ts";
 
@@ -119,7 +119,12 @@ export type AddonBackups = {
 };
 
 /** What users may choose of an addon that is to be made, or why they cannot, as a sentence. */
-export type AddonChoice = { versions: string[]; versionsReason?: string; storageReason?: string };
+export type AddonChoice = {
+  versions: string[];
+  versionsReason?: string;
+  storageReason?: string;
+  storageGrowsReason?: string;
+};
 
 /** What an addon's server is, as far as it is known. */
 export type AddonServer = { version?: string; storageBytes?: number };
@@ -140,6 +145,11 @@ export type AddonReaders = {
   unmeasured(type: AddonType): Partial<Record<Measurable, string>>;
   /** As that of `Runtime`. */
   readSeries?: Runtime["readSeries"];
+  /**
+   * Returns the volumes of addons of which at least this share is used, the fullest first. Absent where nothing says how full
+   * volumes are.
+   */
+  listFilling?(share: number): Promise<FillingVolume[]>;
 };
 
 export type AddonServers = AddonReaders & {

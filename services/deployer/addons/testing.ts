@@ -8,6 +8,7 @@ import { newId } from "../../kit/ids.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
 import { actAs, startTestPlatform } from "../testing/testing.ts";
 import { deployerProcess } from "../testing/testing-process.ts";
+import type { Addon, AddonServers, AddonStatus } from "./port.ts";
 import { sendCommands } from "./redis-client.ts";
 
 /** Creates an administrator who is not a superuser, as operators configure one. Returns its URL. */
@@ -19,6 +20,37 @@ export async function addonAdmin(): Promise<string> {
   await admin.query(`create role ${url.username} login createdb createrole password '${url.password}'`);
   await admin.end();
   return url.href;
+}
+
+/**
+ * Returns servers of addons that have versions and volumes of their own, over those of one machine; `made` gets what they were
+ * last asked for, by service.
+ */
+export function withVolumes(
+  servers: AddonServers,
+  made: Map<string, Addon>,
+  more: Partial<AddonServers>,
+): AddonServers {
+  const statusOf = (serviceId: string): AddonStatus | undefined => {
+    const addon = made.get(serviceId);
+    return addon && { ...addon, running: true, usage: [] };
+  };
+  return {
+    ...servers,
+    ownServer: ["postgres", "redis"],
+    async describe({ serviceId }) {
+      const { version = "18", storageGib = 10 } = made.get(serviceId) ?? {};
+      return { version: `${version}.1`, storageBytes: storageGib * 1024 ** 3 };
+    },
+    status: async ({ serviceId }) => statusOf(serviceId),
+    list: async () => [...made.keys()].flatMap((serviceId) => statusOf(serviceId) ?? []),
+    async ensure(addon, password) {
+      const outcome = await servers.ensure(addon, password);
+      if (outcome.state === "ready") made.set(addon.serviceId, addon);
+      return outcome;
+    },
+    ...more,
+  };
 }
 
 /** A redis server of this machine, if there is one. */

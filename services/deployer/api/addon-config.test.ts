@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import type { Addon, AddonStatus } from "../addons/port.ts";
-import { addonAdmin } from "../addons/testing.ts";
+import type { Addon } from "../addons/port.ts";
+import { addonAdmin, withVolumes } from "../addons/testing.ts";
 import { startLocalEngine } from "../engine/local.ts";
 import { createWebService, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
@@ -43,7 +43,7 @@ test("on one machine an addon has the version and the disk that are there, and s
   const { catalog, environment } = await createWebService(berth.port);
   const create = (config: object, type = "postgres") =>
     catalog.createService({ ...environment, name: "db", type, config });
-  for (const config of [{ version: "18" }, { storageGib: 5 }])
+  for (const config of [{ version: "18" }, { storageGib: 5 }, { storageMaxGib: 5 }])
     expect(await refused(create(config))).toBe("422 validation_failed not_supported_here");
   expect((await refusal(create({ version: "18" }))).message).toContain(
     "the version of the server that is there",
@@ -56,6 +56,8 @@ test("on one machine an addon has the version and the disk that are there, and s
     versionsReason: expect.stringContaining("On one machine"),
     storage: false,
     storageReason: expect.stringContaining("On one machine"),
+    storageGrows: false,
+    storageGrowsReason: expect.stringContaining("On one machine"),
   });
   expect(server?.version).toMatch(/^\d+/);
 });
@@ -66,36 +68,17 @@ describe("where addons have volumes, and versions to choose from", () => {
   /** What the servers were asked for, by service. */
   const made = new Map<string, Addon>();
   let refusedGrowth: string | undefined;
+  let unmeasured: string | undefined;
 
   beforeAll(async () => {
     const env = { ADDON_POSTGRES_URL: await addonAdmin(), PLAN_STORAGE: '{"enterprise":20}' };
     cluster = await startDeployer(env, async (config, secrets, log) => {
       const engine = await startLocalEngine(config as never, secrets, log);
-      const { addonServers } = engine;
-      const statusOf = (serviceId: string): AddonStatus | undefined => {
-        const addon = made.get(serviceId);
-        return addon && { ...addon, running: true, usage: [] };
-      };
-      return {
-        ...engine,
-        addonServers: {
-          ...addonServers,
-          ownServer: ["postgres", "redis"],
-          choiceOf: () => ({ versions: ["18", "17"] }),
-          describe: async ({ serviceId }) => {
-            const { version = "18", storageGib = 10 } = made.get(serviceId) ?? {};
-            return { version: `${version}.1`, storageBytes: storageGib * GIB };
-          },
-          cannotGrow: async () => refusedGrowth,
-          status: async ({ serviceId }) => statusOf(serviceId),
-          list: async () => [...made.keys()].flatMap((serviceId) => statusOf(serviceId) ?? []),
-          async ensure(addon, password) {
-            const outcome = await addonServers.ensure(addon, password);
-            if (outcome.state === "ready") made.set(addon.serviceId, addon);
-            return outcome;
-          },
-        },
-      };
+      const addonServers = withVolumes(engine.addonServers, made, {
+        choiceOf: () => ({ versions: ["18", "17"], storageGrowsReason: unmeasured }),
+        cannotGrow: async () => refusedGrowth,
+      });
+      return { ...engine, addonServers };
     });
   });
   afterAll(() => cluster?.stop());
@@ -142,6 +125,58 @@ describe("where addons have volumes, and versions to choose from", () => {
     expect(await refused(change({ storageGib: 14 }))).toBe("422 validation_failed out_of_range");
     // What it has already can be sent again, with another change.
     expect((await change({ storageGib: 15, size: "nano" })).config).toMatchObject({ storageGib: 15 });
+  });
+
+  test("up to which size a volume grows by itself is within the plan, no less than it has, and can be removed", async () => {
+    const { create, change, isReady, environment } = await scene();
+    for (const storageMaxGib of [-1, 65_537])
+      expect(await refused(create({ storageMaxGib }))).toBe("422 validation_failed out_of_range");
+    expect(await refused(create({ storageMaxGib: 21 }))).toBe("403 quota_exceeded");
+    expect(await refused(create({ storageGib: 5, storageMaxGib: 4 }))).toBe(
+      "422 validation_failed out_of_range",
+    );
+    expect(await refused(create({ storageMaxGib: 5 }, { type: "web" }))).toBe(
+      "422 validation_failed not_for_type",
+    );
+    const { id, config, capabilities } = await create({ storageGib: 12, storageMaxGib: 15 });
+    expect(config).toMatchObject({ storageGib: 12, storageMaxGib: 15 });
+    expect(capabilities).toMatchObject({ storageGrows: true });
+    await isReady();
+    expect(await refused(change({ storageMaxGib: 11 }))).toBe("422 validation_failed out_of_range");
+    expect(await refused(change({ storageMaxGib: 21 }))).toBe("403 quota_exceeded");
+    expect((await refusal(change({ storageGib: 16 }))).message).toContain("storageMaxGib");
+    refusedGrowth = "The cluster does not let the volume grow: no.";
+    expect(await refusal(change({ storageMaxGib: 18 }))).toMatchObject({ message: refusedGrowth });
+    expect((await change({ storageMaxGib: 15, size: "small" })).config).toMatchObject({ storageMaxGib: 15 });
+    refusedGrowth = undefined;
+    expect((await change({ storageGib: 16, storageMaxGib: 18 })).config).toMatchObject({
+      storageGib: 16,
+      storageMaxGib: 18,
+    });
+    expect((await change({ storageMaxGib: 0 })).config?.storageMaxGib).toBeUndefined();
+
+    await eventually("it has grown", async () => made.get(id)?.storageGib === 16);
+    const fork = (storageMaxGib: number) =>
+      create({ storageMaxGib }, { name: "fork", from: { service: id } });
+    expect(await refused(fork(15))).toBe("422 validation_failed out_of_range");
+    expect((await fork(18)).config).toMatchObject({ storageGib: 16, storageMaxGib: 18 });
+    await isReady(environment.at("fork"));
+  });
+
+  test("where nothing says how full volumes are, none grows by itself", async () => {
+    unmeasured = "It needs a Prometheus.";
+    const { create, change, isReady } = await scene();
+    expect(await refusal(create({ storageMaxGib: 15 }))).toMatchObject({ message: unmeasured });
+    const { capabilities } = await create({ storageGib: 12, storageMaxGib: 0 });
+    expect(capabilities).toMatchObject({
+      storage: true,
+      storageGrows: false,
+      storageGrowsReason: unmeasured,
+    });
+    await isReady();
+    expect(await refused(change({ storageMaxGib: 15 }))).toBe("422 validation_failed not_supported_here");
+    expect((await change({ storageMaxGib: 0 })).config?.storageMaxGib).toBeUndefined();
+    unmeasured = undefined;
   });
 
   test("an addon keeps its version, and another one has its data with another version and as much storage", async () => {

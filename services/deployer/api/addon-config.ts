@@ -8,7 +8,7 @@ import { type AddonEngine, type AddonType, isDeployable } from "../terms/service
 // What the servers of addons here can have of what a configuration asks for (docs/addons.md#data).
 
 type Servers = Pick<AddonServers, "postgresEngine" | "choiceOf" | "describe" | "cannotGrow">;
-type Asked = Pick<ServiceConfig, "replicas" | "version" | "storageGib">;
+type Asked = Pick<ServiceConfig, "replicas" | "version" | "storageGib" | "storageMaxGib">;
 
 /** Why an addon has a single server. */
 export const NO_STANDBYS =
@@ -25,9 +25,9 @@ const MOST_MS = 2_000;
 /** Throws 422 for what a new service asks for and its server cannot have. */
 export async function requireChoice(servers: Servers, type: string, config: Asked = {}): Promise<void> {
   if (isDeployable(type)) return;
-  const { replicas, version, storageGib } = config;
+  const { replicas, version, storageGib, storageMaxGib } = config;
   if (type === "postgres") await requireStandbys(servers, replicas);
-  const { versions, versionsReason, storageReason } = servers.choiceOf(type as AddonType);
+  const { versions, versionsReason, storageReason, storageGrowsReason } = servers.choiceOf(type as AddonType);
   if (version !== undefined && !versions.includes(version))
     throw invalid(
       "config.version",
@@ -36,6 +36,8 @@ export async function requireChoice(servers: Servers, type: string, config: Aske
     );
   if (storageGib !== undefined && storageReason !== undefined)
     throw invalid("config.storageGib", "not_supported_here", storageReason);
+  if (storageMaxGib && storageGrowsReason !== undefined)
+    throw invalid("config.storageMaxGib", "not_supported_here", storageGrowsReason);
 }
 
 /** Throws 422 for a change that the server of an addon cannot follow. */
@@ -51,24 +53,28 @@ export async function requireChange(
   if (type === "postgres") await requireStandbys(servers, change.replicas, made);
   const version = change.version === config.version ? undefined : change.version;
   const storageGib = change.storageGib === config.storageGib ? undefined : change.storageGib;
+  const storageMaxGib = change.storageMaxGib === config.storageMaxGib ? undefined : change.storageMaxGib;
   if (version !== undefined && !staged) throw invalid("config.version", "not_supported_here", KEEPS_VERSION);
-  await requireChoice(servers, type, { version, storageGib });
-  if (storageGib === undefined || staged) return;
+  await requireChoice(servers, type, { version, storageGib, storageMaxGib });
+  if (staged) return;
   const addon = { serviceId, type: type as AddonType, environmentId, engine: addonEngine ?? undefined };
-  await requireGrowth(servers, addon, storageGib, config.storageGib);
+  for (const [field, gib] of Object.entries({ storageGib, storageMaxGib }))
+    if (gib) await requireGrowth(servers, addon, `config.${field}`, gib, config.storageGib);
 }
 
-async function requireGrowth(servers: Servers, addon: PlacedAddon, gib: number, before = 0): Promise<void> {
+async function requireGrowth(
+  servers: Servers,
+  addon: PlacedAddon,
+  field: string,
+  gib: number,
+  before = 0,
+): Promise<void> {
   const { storageBytes = 0 } = await servers.describe(addon);
   const least = Math.max(before, storageBytes / GIB);
   if (gib < least)
-    throw invalid(
-      "config.storageGib",
-      "out_of_range",
-      `The volume has ${least} GiB, and volumes never shrink.`,
-    );
+    throw invalid(field, "out_of_range", `The volume has ${least} GiB, and volumes never shrink.`);
   const refusal = await servers.cannotGrow(addon, gib);
-  if (refusal !== undefined) throw invalid("config.storageGib", "not_supported_here", refusal);
+  if (refusal !== undefined) throw invalid(field, "not_supported_here", refusal);
 }
 
 /** Throws 422 for a PostgreSQL addon that is to have standbys and cannot; `made`: the engine of one that was made. */

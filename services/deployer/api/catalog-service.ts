@@ -53,7 +53,13 @@ import {
   serviceHasDomains,
   serviceStaged,
 } from "../projects/require.ts";
-import { checkSource, hasEnv, mergeConfig, refuseAutoscaling } from "../projects/service-config.ts";
+import {
+  checkSource,
+  hasEnv,
+  mergeConfig,
+  refuseAutoscaling,
+  requireGrowthUpwards,
+} from "../projects/service-config.ts";
 import type { EnvironmentPath } from "../projects/services-sql.ts";
 import * as services from "../projects/services-sql.ts";
 import * as sql from "../projects/sql.ts";
@@ -221,7 +227,10 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const source = checkSource(type, request.source);
       if (!autoscales) refuseAutoscaling(request.config);
       const config = mergeConfig(type, undefined, request.config);
-      if (from) config.storageGib ??= await findForkStorage(pool, accountId, from);
+      if (from) {
+        config.storageGib ??= await findForkStorage(pool, accountId, from);
+        requireGrowthUpwards(config, "storageMaxGib");
+      }
       await requireChoice(deps.addonServers, type, config);
       const staged = request.staged ?? false;
       const addonState = isDeployable(type) || staged ? undefined : "provisioning";

@@ -34,12 +34,13 @@ export function createToService({ backups, choiceOf }: Pick<AddonServers, "choic
     const backupsReason = reasons.get(type);
     const pointInTimeReason =
       backupsReason ?? backups.noArchive({ type, engine: row.addonEngine ?? undefined });
-    const { versions, versionsReason, storageReason } = choiceOf(type);
+    const { versions, versionsReason, storageReason, storageGrowsReason } = choiceOf(type);
     return {
       capabilities: {
         ...{ backups: backupsReason === undefined, backupsReason, ...serversOf(row) },
         ...{ pointInTime: pointInTimeReason === undefined, pointInTimeReason },
         ...{ versions, versionsReason, storage: storageReason === undefined, storageReason },
+        ...{ storageGrows: storageGrowsReason === undefined, storageGrowsReason },
       },
       backups: { latestAt: row.latestBackupAt ?? undefined, restore: restoreOf(row) },
     };

@@ -24,7 +24,7 @@ const COMMANDS = ["command", "installCommand", "buildCommand", "releaseCommand"]
 const REMOVABLE = ["healthCheckPath", "metricsPath", "schedule", ...COMMANDS, ...PATHS] as const;
 const CRON_ONLY = ["schedule", "timeZone", "overlap", "runTimeoutSeconds"] as const;
 const WEB_ONLY = ["public"] as const;
-const ADDON_ONLY = ["version", "storageGib"] as const;
+const ADDON_ONLY = ["version", "storageGib", "storageMaxGib"] as const;
 const NOT_CRON = [
   "port",
   "replicas",
@@ -51,8 +51,8 @@ const RESERVED = ["PORT", "PLATFORM_VARIABLES_REVISION"];
 const MAX_ENV = 100;
 
 /**
- * Returns the configuration after a change: absent members stay, an empty command, path or healthCheckPath removes it,
- * env is merged by name, and `unsetEnv` removes names. Throws 422 with a reason per member.
+ * Returns the configuration after a change: absent members stay, an empty command, path or healthCheckPath and a
+ * storageMaxGib of 0 remove it, env is merged by name, and `unsetEnv` removes names. Throws 422 with a reason per member.
  */
 export function mergeConfig(
   type: string,
@@ -171,12 +171,29 @@ function addonConfig(type: string, before: StoredConfig | undefined, change: Ser
   const size = (change?.size as ServiceSize | undefined) ?? before?.size ?? "nano";
   const version = change?.version ?? before?.version;
   const storageGib = change?.storageGib ?? before?.storageGib;
-  return {
+  const storageMaxGib = (change?.storageMaxGib ?? before?.storageMaxGib) || undefined;
+  const config = {
     size,
     ...(replicas !== undefined && { replicas }),
     ...(version !== undefined && { version }),
     ...(storageGib !== undefined && { storageGib }),
+    ...(storageMaxGib !== undefined && { storageMaxGib }),
   };
+  requireGrowthUpwards(config, change?.storageMaxGib === undefined ? "storageGib" : "storageMaxGib");
+  return config;
+}
+
+/** Throws 422 for a volume that is to grow by itself to less than it is to have; `given`: which of both was asked for. */
+export function requireGrowthUpwards(
+  { storageGib = 0, storageMaxGib = storageGib }: StoredConfig,
+  given: "storageGib" | "storageMaxGib",
+): void {
+  if (storageMaxGib < storageGib)
+    throw invalid(
+      `config.${given}`,
+      "out_of_range",
+      `storageMaxGib is ${storageMaxGib}, and must not be less than storageGib, which is ${storageGib}.`,
+    );
 }
 
 function checkTexts(config: StoredConfig): void {

@@ -56,3 +56,6 @@ export type Measurable =
 
 /** Values over time, `at` in ms. */
 export type Points = { at: number; value: number }[];
+
+/** A volume of an addon that is nearly full. */
+export type FillingVolume = { serviceId: string; usedBytes: number; capacityBytes: number };

@@ -30,6 +30,7 @@ export type StoredConfig = {
   public?: boolean;
   version?: string;
   storageGib?: number;
+  storageMaxGib?: number;
 };
 
 /** Returns whether a service has no address outside its environment. */

@@ -105,6 +105,30 @@ test("who may act on an addon hears that a standby took over, each time", async 
   expect(await publish("deployer", deployer.AddonFailedOverSchema, over(2))).toHaveLength(heard.length);
 });
 
+test("who may act on an addon hears that its volume fills, whether it grows, and what to do if not", async () => {
+  const filling = (more: object) =>
+    publish("deployer", deployer.AddonStorageFillingSchema, {
+      accountId,
+      serviceId,
+      storageGib: 10,
+      ...more,
+    });
+  const grown = await filling({ usedPercent: 86, grownToGib: 13, at: at(1) });
+  expect(summaryOf(grown)).toEqual(["actor", "editor", "owner"].map((to) => `${to} storage.filling`));
+  expect(grown[0]).toMatchObject({
+    title: "The volume of web grows to 13 GiB",
+    body: "The volume of web in shop, production was 86 % full, and grows from 10 to 13 GiB.",
+    metadata: { service: "web", usedPercent: "86", storageGib: "10", grownToGib: "13" },
+  });
+  const full = await filling({ usedPercent: 92, reason: "Enlarge it before it is full.", at: at(2) });
+  expect(full[0]).toMatchObject({
+    title: "The volume of web is 92 % full",
+    body: "The volume of web in shop, production is 92 % full (of 10 GiB). Enlarge it before it is full.",
+    metadata: { service: "web", usedPercent: "92", storageGib: "10", grownToGib: "0" },
+  });
+  expect(await filling({ usedPercent: 92, reason: "Enlarge it before it is full.", at: at(2) })).toEqual([]);
+});
+
 test("an incident yields one notice, and so does its end; events without a time count from their arrival", async () => {
   const id = service.service(accountId, {
     servingVersion: 2,

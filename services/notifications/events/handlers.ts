@@ -6,7 +6,7 @@ import type { Notify } from "../notices/notify.ts";
 import { createServiceNotice } from "../notices/service-notice.ts";
 import type { Directory } from "../recipients/directory.ts";
 import { erasureHandlers } from "../retention/erasure-handlers.ts";
-import { addonHandler } from "./addon-handler.ts";
+import { addonHandlers } from "./addon-handlers.ts";
 import { announcer } from "./announce.ts";
 import { backupHandler } from "./backup-handler.ts";
 import { billingHandlers } from "./billing-handlers.ts";
@@ -60,7 +60,7 @@ export function consumers({ pool, notify, deployer, directory }: Deps): Consumer
           ...domainHandlers({ announce, serviceNotice }),
           runHandler({ announce, serviceNotice }),
           backupHandler({ announce, serviceNotice }),
-          addonHandler({ announce, serviceNotice }),
+          ...addonHandlers({ announce, serviceNotice }),
           ...deletionHandlers({ announce, directory }),
         ],
         deploymentMessages({ pool, deployer }),

@@ -37,6 +37,7 @@ export const catalogue = {
   "job.recovered": deploy("Scheduled runs succeed again", "in_app"),
   "backup.failed": deploy("Backup failed", "both"),
   "addon.failover": deploy("A standby took over", "in_app"),
+  "storage.filling": deploy("Volume of an addon is nearly full", "both"),
   "billing.subscription_started": billing("Subscription started"),
   "billing.subscription_canceling": billing("Subscription will end"),
   "billing.subscription_ended": billing("Subscription ended, back on Free"),

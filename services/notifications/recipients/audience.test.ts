@@ -25,6 +25,7 @@ const expected: Partial<Record<string, string[]>> = {
   domain: ["editor", "owner", "actor"],
   job: ["editor", "owner", "actor"],
   addon: ["editor", "owner", "actor"],
+  storage: ["editor", "owner", "actor"],
   backup: ["editor", "owner", "actor"],
   webhook: ["owner", "actor"],
   node: ["owner", "actor"],

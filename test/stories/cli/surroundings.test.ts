@@ -517,7 +517,7 @@ test("a moment of an addon that has an archive is backed up, restored and forked
   expect(hours).toBeCloseTo(2, 1);
 });
 
-test("an addon has the version and the storage that are typed, and shows what its server has", async () => {
+test("an addon has the version and the storage that are typed, grows as far as is typed, and shows what its server has", async () => {
   const addon = {
     ...{ id: "svc_db", name: "db", type: "postgres", status: "running" },
     config: { size: "small", version: "17", storageGib: 20 },
@@ -530,7 +530,7 @@ test("an addon has the version and the storage that are typed, and shows what it
     "GET ": { data: [fresh, addon], page: { hasMore: false } },
     "GET /db": { ...addon, server },
     "GET /new": fresh,
-    "PATCH /db": { ...addon, config: { ...addon.config, storageGib: 40 } },
+    "PATCH /db": { ...addon, config: { ...addon.config, storageGib: 40, storageMaxGib: 80 } },
     "POST ": addon,
   };
   const sent: object[] = [];
@@ -545,19 +545,37 @@ test("an addon has the version and the storage that are typed, and shows what it
   });
   const user = open({ BERTH_URL: url, BERTH_TOKEN: world.ownerToken });
   const berth = (...args: string[]) => user.must([...args, "-p", "surroundings", "-e", "production"]);
-  const chosen = ["--version", "17", "--storage", "20"];
+  const chosen = ["--version", "17", "--storage", "20", "--storage-max", "50"];
   await berth("services", "create", "db", "--type", "postgres", "--size", "small", ...chosen);
   await berth("fork", "db", "--name", "db18", "--version", "18", "--storage", "30");
   await berth("backups", "recover", "bkp_lost", "--storage", "5");
   await berth("scale", "--storage", "40", "-s", "db");
+  const scaled = await user.berth([
+    "scale",
+    "--storage-max",
+    "80",
+    "-s",
+    "db",
+    "-p",
+    "surroundings",
+    "-e",
+    "production",
+  ]);
+  expect(scaled.stderr).toContain("db runs 1 × small with 40 GiB, and grows by itself to 80 GiB.");
+  await berth("scale", "--storage-max", "0", "-s", "db");
   expect(sent).toEqual([
-    { name: "db", type: "postgres", config: { size: "small", version: "17", storageGib: 20 } },
+    {
+      ...{ name: "db", type: "postgres" },
+      config: { size: "small", version: "17", storageGib: 20, storageMaxGib: 50 },
+    },
     {
       ...{ name: "db18", type: "postgres", from: { service: "svc_db" } },
       config: { version: "18", storageGib: 30 },
     },
     { name: "lost", type: "redis", from: { backup: "bkp_lost" }, config: { storageGib: 5 } },
     { config: { storageGib: 40 } },
+    { config: { storageMaxGib: 80 } },
+    { config: { storageMaxGib: 0 } },
   ]);
   // A server that is being made has not said yet what it is.
   const shown = await berth("addons");
@@ -572,6 +590,7 @@ test("one machine says why addons have no other version and no storage there", a
     [[...create, "--version", "17"], "all addons of a type have the version of the server"],
     [[...create, "--storage", "20"], "addons have no volumes"],
     [["scale", "--storage", "20", "-s", "plain"], "addons have no volumes"],
+    [["scale", "--storage-max", "20", "-s", "plain"], "addons have no volumes"],
     [["scale", "--storage", "20", "-s", "web"], "A web service has no storageGib: only addons do."],
   ] as const) {
     const { code, stderr } = await machine.berth([...args]);

@@ -1,3 +1,4 @@
+import type { ServiceConfig } from "../../../typescript/src/generated/types.ts";
 import { command } from "../../command.ts";
 import { usage } from "../../failure.ts";
 import { addonConfigOf } from "../tools/addon-options.ts";
@@ -22,10 +23,16 @@ const scale = command({
     ["scale --min 1 --max 5 --cpu 70", "as many replicas as use 70% of their size"],
     ["scale 0 -s jobs", "stop the service jobs"],
     ["scale --storage 40 -s db", "let the volume of the addon db grow to 40 GiB"],
+    ["scale --storage-max 80 -s db", "let it grow by itself before it is full, to 80 GiB at most"],
   ],
   options: {
     size: { kind: "text", value: "SIZE", about: "nano, small, medium or large", choices: SIZES },
     storage: { kind: "text", value: "GIB", about: "Storage of an addon in GiB" },
+    "storage-max": {
+      kind: "text",
+      value: "GIB",
+      about: "Up to how many GiB it grows by itself; 0: not at all",
+    },
     min: { kind: "text", value: "N", about: "The fewest replicas; 1 by default" },
     max: { kind: "text", value: "N", about: "The most replicas, which turns autoscaling on" },
     cpu: {
@@ -39,7 +46,7 @@ const scale = command({
     const { io, signal } = ctx;
     const replicas = numberOf("REPLICAS", text);
     const size = options.size as Size | undefined;
-    const storage = addonConfigOf({ storage: options.storage });
+    const storage = addonConfigOf({ storage: options.storage, "storage-max": options["storage-max"] });
     const autoscaling = options.fixed ? {} : autoscalingOf(options);
     if (replicas === undefined && !size && !autoscaling && !storage)
       throw usage("Neither replicas, a size nor storage is given.", "berth scale 2");
@@ -52,12 +59,17 @@ const scale = command({
     };
     const service = await (await ctx.berth()).services.update(at, { config }, { signal });
     if (io.json) return io.outJson(service);
-    const { replicas: now = 1, size: as = "nano", autoscaling: scaled, storageGib: gib } = service.config;
+    const { replicas: now = 1, size: as = "nano", autoscaling: scaled } = service.config;
     const count = scaled ? `${scaled.min} to ${scaled.max}, at ${scaled.targetCpuPercent}% of CPU,` : now;
-    io.note(`  ${service.name} runs ${count} × ${as}${gib === undefined ? "" : ` with ${gib} GiB`}.`);
+    io.note(`  ${service.name} runs ${count} × ${as}${storageOf(service.config)}.`);
     return undefined;
   },
 });
+
+function storageOf({ storageGib, storageMaxGib }: ServiceConfig): string {
+  const has = storageGib === undefined ? "" : ` with ${storageGib} GiB`;
+  return storageMaxGib === undefined ? has : `${has}, and grows by itself to ${storageMaxGib} GiB`;
+}
 
 function autoscalingOf({ min, max, cpu }: Record<"min" | "max" | "cpu", string | undefined>) {
   const given = {

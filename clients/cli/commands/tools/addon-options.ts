@@ -9,15 +9,25 @@ export const ADDON_OPTIONS = {
     about: "Version of an addon: 18; the installation's by default",
   },
   storage: { kind: "text", value: "GIB", about: "Storage of an addon in GiB; the installation's by default" },
+  "storage-max": {
+    kind: "text",
+    value: "GIB",
+    about: "Up to how many GiB an addon's storage grows by itself; it does not by default",
+  },
 } as const;
 
-type Chosen = { version?: string | undefined; storage?: string | undefined };
+type Chosen = Partial<Record<keyof typeof ADDON_OPTIONS, string | undefined>>;
 
 /** Returns the members of a configuration that the options mean; undefined where none is given. */
-export function addonConfigOf({ version, storage }: Chosen): ServiceConfig | undefined {
-  const storageGib = numberOf("--storage", storage);
-  if (version === undefined && storageGib === undefined) return undefined;
-  return { ...(version !== undefined && { version }), ...(storageGib !== undefined && { storageGib }) };
+export function addonConfigOf({ version, ...chosen }: Chosen): ServiceConfig | undefined {
+  const storageGib = numberOf("--storage", chosen.storage);
+  const storageMaxGib = numberOf("--storage-max", chosen["storage-max"]);
+  const config = {
+    ...(version !== undefined && { version }),
+    ...(storageGib !== undefined && { storageGib }),
+    ...(storageMaxGib !== undefined && { storageMaxGib }),
+  };
+  return Object.keys(config).length > 0 ? config : undefined;
 }
 
 const GIB = 1024 ** 3;

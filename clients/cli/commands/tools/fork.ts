@@ -26,6 +26,7 @@ const fork = command({
     },
     version: ADDON_OPTIONS.version,
     storage: { ...ADDON_OPTIONS.storage, about: "Its storage in GiB; as much as ADDON was given by default" },
+    "storage-max": ADDON_OPTIONS["storage-max"],
     detach: { kind: "flag", short: "d", about: "Return at once" },
   },
   async run({ args: [source], options }, ctx) {

@@ -11,6 +11,7 @@ const SCREENS: [string, (about: About) => string | undefined][] = [
   ],
   ["domain.", (about) => serviceScreen(about)],
   ["addon.", (about) => serviceScreen(about)],
+  ["storage.", (about) => serviceScreen(about)],
   ["backup.", (about) => serviceScreen(about, "/backups")],
   ["job.", (about) => serviceScreen(about, `/runs/${about.metadata.runId}`)],
   ["billing.usage_threshold", (about) => accountScreen(about, "/compute-usage")],

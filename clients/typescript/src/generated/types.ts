@@ -117,6 +117,10 @@ export type AddonCapabilities = {
   storage: boolean;
   /** Why not, as a sentence. */
   storageReason?: string;
+  /** Whether config.storage_max_gib can be set. */
+  storageGrows: boolean;
+  /** Why not, as a sentence. */
+  storageGrowsReason?: string;
 };
 
 export type AddonRestore = {
@@ -1468,6 +1472,8 @@ export type ServiceConfig = {
   version?: string;
   /** Of an addon: the size of its volume in GiB. It can grow, and never shrinks. Defaults to the installation's size. */
   storageGib?: number;
+  /** Of an addon: up to which size in GiB its volume grows by itself before it is full. 0 removes it. By default it does not grow by itself. */
+  storageMaxGib?: number;
 };
 
 export type Service = {

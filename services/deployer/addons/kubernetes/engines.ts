@@ -21,6 +21,8 @@ type EnginesOptions = Pick<
 
 const NO_OPERATOR =
   "The cluster has no operator for PostgreSQL: install CloudNativePG, or set apps.addons.postgresEngine to statefulset.";
+const NO_PROMETHEUS =
+  "This installation names no Prometheus, by which Berth learns how full volumes are (apps.metrics.prometheusUrl).";
 const TURNED_OFF =
   "This addon runs on CloudNativePG, which apps.addons.postgresEngine turns off: set it to cnpg, or to auto.";
 
@@ -50,7 +52,10 @@ export function createAddonEngines(options: EnginesOptions): AddonServers & Stop
   return {
     ownServer: sets.ownServer,
     backups,
-    choiceOf: sets.choiceOf,
+    choiceOf: (type) => ({
+      ...sets.choiceOf(type),
+      ...(url === undefined && { storageGrowsReason: NO_PROMETHEUS }),
+    }),
     describe: async (addon) => serversOf(addon).describe(addon),
     cannotGrow: async (addon, storageGib) => serversOf(addon).cannotGrow(addon, storageGib),
     async postgresEngine() {
@@ -77,7 +82,7 @@ export function createAddonEngines(options: EnginesOptions): AddonServers & Stop
     logs: logs.page,
     followLogs: logs.follow,
     unmeasured: () => unmeasuredOn(url !== undefined),
-    ...(url !== undefined && { readSeries: createPrometheus({ url, namespacePrefix }) }),
+    ...(url !== undefined && createPrometheus({ url, namespacePrefix })),
     watch(listener) {
       sets.watch(listener);
       cnpg?.watch(listener);

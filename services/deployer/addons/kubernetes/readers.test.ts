@@ -23,6 +23,7 @@ const labels = (serviceId: string, kind: string) => ({
 let api: KubeApi;
 let loki: Awaited<ReturnType<typeof startLoki>>;
 let addons: ReturnType<typeof createAddonEngines>;
+let measured: typeof addons;
 
 beforeAll(async () => {
   [api, loki] = await Promise.all([startKubeApi(), startLoki()]);
@@ -34,8 +35,12 @@ beforeAll(async () => {
     ...{ storage: { size: "1Gi" }, patchImages: { postgres: [], redis: [] } },
   };
   const fields = readConfig({ LOKI_URL: loki.url, LOKI_TENANT: "berth" }, lokiFields);
+  const given = { ...options, loki: lokiOptions(fields), engine: "auto" as const };
+  measured = createAddonEngines({
+    ...{ ...given, sets: createKubernetesAddons(options), prometheusUrl: "http://127.0.0.1:9" },
+  });
   addons = createAddonEngines({
-    ...{ ...options, loki: lokiOptions(fields), engine: "auto", sets: createKubernetesAddons(options) },
+    ...{ ...given, sets: createKubernetesAddons(options) },
     cnpg: createCnpgAddons({
       ...options,
       images: ["postgres:18"],
@@ -49,7 +54,7 @@ beforeEach(() => {
   api.store.put(Namespace, { metadata: { name: NAMESPACE } });
 });
 afterAll(async () => {
-  await addons?.stop();
+  await Promise.all([addons?.stop(), measured?.stop()]);
   await Promise.all([api?.stop(), loki?.stop()]);
 });
 
@@ -190,4 +195,11 @@ test("what addons use is measured by their pods: those that are ready, their res
   expect(await addons.measure()).toMatchObject([
     { serviceId: DB, replicas: 1, cores: 0.25, memory: 64 * 1024 ** 2, counters: [{ restarts: 2 }] },
   ]);
+});
+
+test("volumes grow by themselves only where a Prometheus is named, which says how full they are", () => {
+  expect(addons.choiceOf("redis").storageGrowsReason).toContain("names no Prometheus");
+  expect(addons.listFilling).toBeUndefined();
+  expect(measured.choiceOf("redis").storageGrowsReason).toBeUndefined();
+  expect(measured.listFilling).toBeDefined();
 });

@@ -36,7 +36,10 @@ export function createLocalAddons(deps: LocalBackupDeps): AddonServers {
 
   return {
     postgresEngine: async () => undefined,
-    choiceOf: () => ({ versions: [], versionsReason: ONE_VERSION, storageReason: ONE_DISK }),
+    choiceOf: () => ({
+      ...{ versions: [], versionsReason: ONE_VERSION },
+      ...{ storageReason: ONE_DISK, storageGrowsReason: ONE_DISK },
+    }),
     async describe({ type }) {
       if (type !== "postgres") return {};
       version ??= await findVersion(adminUrl);

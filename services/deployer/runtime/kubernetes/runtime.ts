@@ -181,7 +181,7 @@ export function createKubernetesRuntime(
     autoscales: true,
     measure: createMeasuring(options, environments, cache),
     unmeasured: unmeasuredOn(url !== undefined),
-    ...(url !== undefined && { readSeries: createPrometheus({ url, namespacePrefix }) }),
+    ...(url !== undefined && { readSeries: createPrometheus({ url, namespacePrefix }).readSeries }),
     unread: cache.unread,
     environments: async () => environments.list(),
     removeEnvironment: environments.remove,

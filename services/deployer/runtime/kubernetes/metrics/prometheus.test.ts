@@ -13,7 +13,7 @@ const wanted = {
 };
 let asked: Asked[] = [];
 let answer: (query: string, response: ServerResponse) => void;
-/** A Prometheus as far as its HTTP API is used: range queries, sent as a form. */
+/** A Prometheus as far as its HTTP API is used: queries, sent as a form. */
 const server = createServer(async (request, response) => {
   const form = new URLSearchParams(Buffer.concat(await request.toArray()).toString());
   const [start, end, step] = ["start", "end", "step"].map((name) => Number(form.get(name))) as [
@@ -27,11 +27,12 @@ const server = createServer(async (request, response) => {
 });
 const succeed = (response: ServerResponse, result: unknown) =>
   response.end(JSON.stringify({ status: "success", data: { resultType: "matrix", result } }));
-let readSeries: ReturnType<typeof createPrometheus>;
+let readSeries: ReturnType<typeof createPrometheus>["readSeries"];
+let listFilling: ReturnType<typeof createPrometheus>["listFilling"];
 beforeAll(async () => {
   await once(server.listen(0, "127.0.0.1"), "listening");
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/prometheus/`;
-  readSeries = createPrometheus({ url, namespacePrefix: "berth" });
+  ({ readSeries, listFilling } = createPrometheus({ url, namespacePrefix: "berth" }));
 });
 beforeEach(() => {
   asked = [];
@@ -104,6 +105,33 @@ test("of an addon the network of its servers and its volumes are asked for, and 
     expect(query).toContain('namespace="berth-env-1"');
     expect(query).toMatch(/pod=~"svc-7x-\[0-9\]\+"|persistentvolumeclaim=~"\(data-\)\?svc-7x-\[0-9\]\+"/);
   }
+});
+
+test("of all environments the addons with nearly full volumes are asked for at once, the fullest volume of each", async () => {
+  answer = (_, response) => {
+    const of = (name: string, claim: string, bytes: string) => ({
+      metric: {
+        __name__: `kubelet_volume_stats_${name}_bytes`,
+        namespace: "berth-env-1",
+        persistentvolumeclaim: claim,
+      },
+      value: [FROM / 1_000, bytes],
+    });
+    succeed(response, [
+      ...[of("used", "data-svc-7x-0", "86"), of("capacity", "data-svc-7x-0", "100")],
+      ...[of("used", "svc-8y-1", "90"), of("used", "svc-8y-2", "99")],
+      ...[of("capacity", "svc-8y-1", "100"), of("capacity", "svc-8y-2", "100")],
+      ...[of("used", "svc-9z-0", "5"), of("used", "cache", "9"), of("capacity", "cache", "9")],
+    ]);
+  };
+  expect(await listFilling(0.85)).toEqual([
+    { serviceId: "svc_8y", usedBytes: 99, capacityBytes: 100 },
+    { serviceId: "svc_7x", usedBytes: 86, capacityBytes: 100 },
+  ]);
+  expect(asked).toHaveLength(1);
+  expect(asked[0]?.path).toBe("POST /prometheus/api/v1/query");
+  expect(asked[0]?.query).toContain('namespace=~"berth-env-[0-9a-z]+"');
+  expect(asked[0]?.query).toContain(">= 0.85");
 });
 
 test("what is no answer of a Prometheus is an error: a refusal, another body, one that is too large", async () => {

@@ -1,12 +1,15 @@
 import { nameOf, namespaceOf } from "../../../kube/names.ts";
-import type { Points } from "../../../terms/measurement.ts";
+import type { FillingVolume, Points } from "../../../terms/measurement.ts";
 import { isDeployable } from "../../../terms/services.ts";
 import type { SeriesQuery } from "../../port.ts";
 import { objectName } from "../release/manifests.ts";
+import { fillingQuery, toFilling } from "./filling-volumes.ts";
 
 type Matrix = { metric: Record<string, string>; values: [number, string][] }[];
 
 const TIMEOUT_MS = 5_000;
+/** Of a query about all environments. Nobody waits for it. */
+const FILLING_TIMEOUT_MS = 30_000;
 const MAX_ANSWER = 4 * 1024 * 1024;
 /** A rate needs two samples: most installations scrape every 15 to 60 s. */
 const SCRAPED_S = 60;
@@ -17,39 +20,43 @@ const QUANTILES = { latency_p50: 0.5, latency_p95: 0.95, latency_p99: 0.99 };
  * addon's volumes hold as the kubelets say, from the operator's Prometheus (docs/metrics.md#prometheus).
  */
 export function createPrometheus({ url, namespacePrefix }: { url: string; namespacePrefix: string }) {
-  /** Returns the steps of a query; what it says of the end of a step is a point at its beginning. */
-  async function ask(query: string, { from, to, stepMs }: SeriesQuery): Promise<Matrix> {
-    const end = Math.floor(to / stepMs) * stepMs;
-    if (end <= from) return [];
-    const body = new URLSearchParams({
-      query,
-      start: String((from + stepMs) / 1_000),
-      end: String(end / 1_000),
-      step: String(stepMs / 1_000),
-    });
-    const target = `${url.replace(/\/$/, "")}/api/v1/query_range`;
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const response = await fetch(target, { method: "POST", body, signal, redirect: "error" });
+  async function post<T>(path: string, body: Record<string, string>, timeoutMs: number): Promise<T[]> {
+    const target = `${url.replace(/\/$/, "")}/api/v1/${path}`;
+    const signal = AbortSignal.timeout(timeoutMs);
+    const form = new URLSearchParams(body);
+    const response = await fetch(target, { method: "POST", body: form, signal, redirect: "error" });
     const text = await readAtMost(response, MAX_ANSWER);
     if (!response.ok) throw new Error(`Prometheus answered ${response.status}: ${text.slice(0, 200)}`);
-    const { status, data } = JSON.parse(text) as { status?: string; data?: { result?: Matrix } };
+    const { status, data } = JSON.parse(text) as { status?: string; data?: { result?: T[] } };
     if (status !== "success" || !Array.isArray(data?.result))
       throw new Error("Prometheus did not answer as its API says");
     return data.result;
   }
 
-  return async function readSeries(wanted: SeriesQuery): Promise<Record<string, Points>> {
-    const { stepMs } = wanted;
-    const queries = queriesOf(wanted, namespaceOf(namespacePrefix, wanted.environmentId));
-    const names = Object.keys(queries);
-    const found = await Promise.all(names.map((name) => ask(queries[name]!, wanted)));
-    const series: Record<string, Points> = {};
-    for (const [at, name] of names.entries()) {
-      const matrix = found[at]!;
-      if (name === "requests") Object.assign(series, requestsOf(matrix, stepMs));
-      else series[name] = toPoints(matrix[0]?.values ?? [], stepMs, name in QUANTILES ? 1_000 : 1);
-    }
-    return series;
+  /** Returns the steps of a query; what it says of the end of a step is a point at its beginning. */
+  async function ask(query: string, { from, to, stepMs }: SeriesQuery): Promise<Matrix> {
+    const end = Math.floor(to / stepMs) * stepMs;
+    if (end <= from) return [];
+    const [start, step] = [(from + stepMs) / 1_000, stepMs / 1_000].map(String) as [string, string];
+    return post("query_range", { query, start, end: String(end / 1_000), step }, TIMEOUT_MS);
+  }
+
+  return {
+    async readSeries(wanted: SeriesQuery): Promise<Record<string, Points>> {
+      const { stepMs } = wanted;
+      const queries = queriesOf(wanted, namespaceOf(namespacePrefix, wanted.environmentId));
+      const names = Object.keys(queries);
+      const found = await Promise.all(names.map((name) => ask(queries[name]!, wanted)));
+      const series: Record<string, Points> = {};
+      for (const [at, name] of names.entries()) {
+        const matrix = found[at]!;
+        if (name === "requests") Object.assign(series, requestsOf(matrix, stepMs));
+        else series[name] = toPoints(matrix[0]?.values ?? [], stepMs, name in QUANTILES ? 1_000 : 1);
+      }
+      return series;
+    },
+    listFilling: async (share: number): Promise<FillingVolume[]> =>
+      toFilling(await post("query", { query: fillingQuery(namespacePrefix, share) }, FILLING_TIMEOUT_MS)),
   };
 }
 
