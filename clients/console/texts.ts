@@ -346,6 +346,8 @@ export const texts = {
     promoteSubmit: "Take its place",
     storage: "Storage",
     storageHint: "The volume grows while the addon runs, and never shrinks.",
+    storageMax: "Grows by itself up to, in GiB",
+    storageMaxHint: "Before it is full. Without a number it does not.",
     storageSaved: "Saved. Until the volume has grown, which may take minutes, the addon has less.",
     source: "Source and start",
     command: "Start command",

@@ -160,6 +160,19 @@ inChromium("the console: version and storage of addons", (stage) => {
     await storage.fill("39");
     await save.click();
     expect(sent).toEqual([]);
+    expect(await page.getByLabel("Grows by itself").count()).toBe(0);
+    Object.assign(addon.capabilities, { storageGrows: true });
+    await page.reload();
+    await page.getByLabel("Grows by itself").fill("50");
+    await check();
+    await save.click();
+    await page.getByText("Until the volume has grown").waitFor();
+    await page.getByLabel("Grows by itself").fill("");
+    await save.click();
+    await eventually("both are sent", async () => sent.length === 2);
+    expect(sent.splice(0)).toEqual(
+      [50, 0].map((storageMaxGib) => ({ config: { storageGib: 40, storageMaxGib } })),
+    );
 
     await page.getByRole("link", { name: "Backups" }).click();
     await page.getByRole("button", { name: "Fork bkp_1" }).click();

@@ -98,19 +98,22 @@ const GIB = 1024 ** 3;
 function Storage({ at, service }: { at: ServiceAddress; service: Service }) {
   const update = useUpdate(at);
   const { capabilities, server, config } = service;
-  const { storage, storageHint, storageSaved } = texts.settings;
+  const { storage, storageHint, storageMax, storageMaxHint, storageSaved } = texts.settings;
   if (!capabilities) return null;
   const least = Math.ceil((server?.storageBytes ?? 0) / GIB) || config.storageGib || 1;
+  const submit = (fields: FormData) =>
+    update.mutate({
+      config: {
+        storageGib: Number(fields.get("storageGib")),
+        // Without a number it no longer grows by itself.
+        ...(capabilities.storageGrows && { storageMaxGib: Number(fields.get("storageMaxGib")) }),
+      },
+    });
   return (
     <section>
       <h2>{storage}</h2>
       {capabilities.storage ? (
-        <Form
-          onSubmit={(fields) => update.mutate({ config: { storageGib: Number(fields.get("storageGib")) } })}
-          error={update.error}
-          isBusy={update.isPending}
-          submit={texts.save}
-        >
+        <Form onSubmit={submit} error={update.error} isBusy={update.isPending} submit={texts.save}>
           <Input
             label={texts.addons.storage}
             hint={storageHint}
@@ -121,6 +124,17 @@ function Storage({ at, service }: { at: ServiceAddress; service: Service }) {
             required
             defaultValue={least}
           />
+          {capabilities.storageGrows && (
+            <Input
+              label={storageMax}
+              hint={storageMaxHint}
+              name="storageMaxGib"
+              type="number"
+              min={least}
+              max={MOST_GIB}
+              defaultValue={config.storageMaxGib}
+            />
+          )}
           {update.isSuccess && <p role="status">{storageSaved}</p>}
         </Form>
       ) : (
