@@ -1070,6 +1070,7 @@ export type Refusals = {
       | "not_for_type"
       | "invalid_schedule"
       | "invalid_time_zone"
+      | "not_supported_here"
       | "unknown_field"
       | "invalid_type"
       | "invalid_text"
