@@ -68,6 +68,7 @@ describe("where addons have volumes, and versions to choose from", () => {
   /** What the servers were asked for, by service. */
   const made = new Map<string, Addon>();
   let refusedGrowth: string | undefined;
+  let isAway = false;
   let unmeasured: string | undefined;
 
   beforeAll(async () => {
@@ -76,7 +77,10 @@ describe("where addons have volumes, and versions to choose from", () => {
       const engine = await startLocalEngine(config as never, secrets, log);
       const addonServers = withVolumes(engine.addonServers, made, {
         choiceOf: () => ({ versions: ["18", "17"], storageGrowsReason: unmeasured }),
-        cannotGrow: async () => refusedGrowth,
+        async cannotGrow() {
+          if (isAway) throw new Error("no answer");
+          return refusedGrowth;
+        },
       });
       return { ...engine, addonServers };
     });
@@ -120,6 +124,9 @@ describe("where addons have volumes, and versions to choose from", () => {
     refusedGrowth = "The cluster does not let the volume grow: no.";
     expect(await refusal(change({ storageGib: 15 }))).toMatchObject({ message: refusedGrowth });
     refusedGrowth = undefined;
+    isAway = true;
+    expect(await refused(change({ storageGib: 15 }))).toBe("503 unavailable");
+    isAway = false;
     expect((await change({ storageGib: 15 })).config).toMatchObject({ storageGib: 15 });
     await eventually("it has grown", async () => made.get(id)?.storageGib === 15);
     expect(await refused(change({ storageGib: 14 }))).toBe("422 validation_failed out_of_range");

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { ServiceConfig } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
-import { invalid } from "../../kit/rpc/refusals.ts";
+import { invalid, unavailable } from "../../kit/rpc/refusals.ts";
 import type { AddonServer, AddonServers, PlacedAddon } from "../addons/port.ts";
 import type { ServiceRow } from "../projects/services-sql.ts";
 import { type AddonEngine, type AddonType, isDeployable } from "../terms/services.ts";
@@ -69,12 +69,16 @@ async function requireGrowth(
   gib: number,
   before = 0,
 ): Promise<void> {
-  const { storageBytes = 0 } = await servers.describe(addon);
+  const { storageBytes = 0 } = await servers.describe(addon).catch(refuseUnavailable);
   const least = Math.max(before, storageBytes / GIB);
   if (gib < least)
     throw invalid(field, "out_of_range", `The volume has ${least} GiB, and volumes never shrink.`);
-  const refusal = await servers.cannotGrow(addon, gib);
+  const refusal = await servers.cannotGrow(addon, gib).catch(refuseUnavailable);
   if (refusal !== undefined) throw invalid(field, "not_supported_here", refusal);
+}
+
+function refuseUnavailable(): never {
+  throw unavailable("The addon's server cannot be asked right now. Try again.");
 }
 
 /** Throws 422 for a PostgreSQL addon that is to have standbys and cannot; `made`: the engine of one that was made. */

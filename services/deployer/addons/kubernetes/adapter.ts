@@ -66,7 +66,10 @@ export function createKubernetesAddons(
       pods: "addon",
       podsOf: ({ metadata }, all) => [all.get(`${metadata?.name}-0`)].filter((pod) => pod !== undefined),
       statusOf: (set, [pod], now) => addonStatus(set, pod, now),
-      check: (query, sets) => growVolumes(options, query, sizesOf(sets, options.growTo)),
+      async check(query, sets) {
+        const sizeFor = sizesOf(sets, options.growTo);
+        if (sizeFor) await growVolumes(options, query, sizeFor);
+      },
     },
     (serviceId) => changed(serviceId),
   );
@@ -239,9 +242,13 @@ function askedOf(set: V1StatefulSet | undefined): string | undefined {
   return gib === undefined ? undefined : quantityOf(Number(gib));
 }
 
-/** Returns what says how large the volume of a service is to be at least: as its users asked, and `growTo`. */
+/**
+ * Returns what says how large the volume of a service is to be at least: as its users asked, and `growTo`. Undefined where all
+ * keep what they have.
+ */
 function sizesOf(sets: V1StatefulSet[], growTo: string | undefined) {
   const asked = new Map(sets.map((set) => [set.metadata?.labels?.[label("serviceId")], askedOf(set)]));
+  if (growTo === undefined && [...asked.values()].every((size) => size === undefined)) return undefined;
   return (serviceId: string | undefined) => {
     const own = asked.get(serviceId);
     return growTo !== undefined && own !== undefined ? largerOf(growTo, own) : (own ?? growTo);
