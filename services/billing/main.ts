@@ -23,6 +23,7 @@ import { createPreviewCheckout } from "./checkout/preview-checkout.ts";
 import { type Config, fields, LOCKS, pagesOf } from "./config.ts";
 import { createCoupons } from "./coupons/coupons.ts";
 import { watchDisputes } from "./disputes/metrics.ts";
+import { startCustomerReads } from "./due/worker.ts";
 import { memberHandlers } from "./events.ts";
 import { startMetering } from "./metering/report-periods.ts";
 import { createChangePlan } from "./plan-change/change-plan.ts";
@@ -41,7 +42,6 @@ import { usageHandlers } from "./usage/ledger/handlers.ts";
 import { createNames } from "./usage/ledger/names.ts";
 import type { TierOf } from "./usage/read-usage.ts";
 import { startUsageTasks } from "./usage/usage-tasks.ts";
-import { startInbox } from "./webhook/inbox.ts";
 import { createIntake } from "./webhook/intake.ts";
 import { startReconciler } from "./webhook/reconcile.ts";
 
@@ -125,13 +125,13 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
         ];
         if (provider.configured) {
           watchDisputes(pool);
-          const inbox = startInbox({ pool, sync, syncPayment, log });
-          wake = inbox.wake;
+          const reads = startCustomerReads({ pool, sync, syncPayment, log });
+          wake = reads.wake;
           tasks.push(
-            inbox,
+            reads,
             startCancellations({ pool, lock, resumeCancellation, log }),
             startPlanChanges({ pool, lock, makeChange, log }),
-            startReconciler({ pool, provider, log, now, stored: inbox.wake }),
+            startReconciler({ pool, provider, log, now, stored: reads.wake }),
             startMetering({ pool, provider, log, now }),
             startSeeding({ provider, log }),
           );

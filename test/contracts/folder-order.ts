@@ -78,7 +78,8 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "accounts metering refunds statements",
       "invoices schedule set-up subscription usage",
       "config pricing suspension",
-      "due money stripe tasks",
+      "due",
+      "money stripe tasks",
     ],
   },
   "services/deployer": {

@@ -15,7 +15,7 @@ const LONG = {
     "services/deployer/{suspension,usage}/*.test.ts",
   ],
   "a payment provider whose time passes, that hangs, or answers in another order": [
-    "services/billing/{cancellation,disputes,metering,seats,webhook}/*.test.ts",
+    "services/billing/{cancellation,disputes,due,metering,seats,webhook}/*.test.ts",
     "services/billing/{accounts,coupons,plan-change,set-up,stripe,suspension}/*.test.ts",
     "test/stories/{billing/*,payments}.test.ts",
   ],

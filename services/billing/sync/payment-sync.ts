@@ -4,11 +4,12 @@ import type { Logger } from "../../kit/log.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
 import type { AccountLock } from "../accounts/account-lock.ts";
 import { type DisputedPayment, recordDisputes } from "../disputes/record-disputes.ts";
+import type { ReadOutcome } from "../due/worker.ts";
 import { findInvoiceOwner } from "../invoices/sql.ts";
 import { addFailedRefund } from "../refunds/sql.ts";
 import { readDisputes } from "../stripe/disputes.ts";
 import { type Provider, readIfThere } from "../stripe/provider.ts";
-import type { Sync, SyncOutcome } from "./sync.ts";
+import type { Sync } from "./sync.ts";
 
 type Deps = {
   pool: Pool;
@@ -23,7 +24,7 @@ type Deps = {
 type Owner = { accountId: string; subscriptionId: string | null };
 
 /** Syncs the customer of a payment, records its disputes, and reports which of its refunds failed. */
-export type SyncPayment = (paymentId: string) => Promise<SyncOutcome>;
+export type SyncPayment = (paymentId: string) => Promise<ReadOutcome>;
 
 /**
  * Returns a function that finds out whose a payment is: refunds and disputes name no customer in every version of the

@@ -2,6 +2,7 @@ import { type Pool, transaction } from "../../kit/postgres/db.ts";
 import type { AccountLock } from "../accounts/account-lock.ts";
 import { forgetCustomer, resolveAccount } from "../accounts/customer.ts";
 import type { ReadMembers } from "../accounts/read-members.ts";
+import type { ReadOutcome } from "../due/worker.ts";
 import { lookupKey } from "../pricing/keys.ts";
 import { isPaidTier } from "../pricing/plans.ts";
 import type { PriceId } from "../pricing/price-ids.ts";
@@ -27,11 +28,8 @@ type Deps = {
   now: () => number;
 };
 
-/** What became of a reading: `passed_over` of what is not this installation's. */
-// biome-ignore lint/suspicious/noConfusingVoidType: nothing is returned of a reading as any other.
-export type SyncOutcome = "passed_over" | void;
 /** Brings what Berth records of a customer in line with the payment provider. */
-export type Sync = (customerId: string) => Promise<SyncOutcome>;
+export type Sync = (customerId: string) => Promise<ReadOutcome>;
 /** Does so under the lock of the customer's account, which the caller has. */
 export type SyncLocked = (accountId: string, customerId: string) => Promise<void>;
 
@@ -43,7 +41,7 @@ export type SyncLocked = (accountId: string, customerId: string) => Promise<void
 export function createSync(deps: Deps): { sync: Sync; syncLocked: SyncLocked } {
   const { pool, provider, lock, priceId, adjustSeats, now } = deps;
 
-  async function sync(customerId: string): Promise<SyncOutcome> {
+  async function sync(customerId: string): Promise<ReadOutcome> {
     const accountId = await resolveAccount(deps, customerId);
     if (accountId === undefined) return "passed_over";
     await lock(accountId, async () => {

@@ -3,11 +3,9 @@ import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Loop } from "../../kit/tasks/loop.ts";
 import { type Next, startTask } from "../../kit/tasks/task.ts";
-import { type Due, type DueKind, finishDue, markPayments, renewDue, retryDue, takeDue } from "../due/sql.ts";
-import type { SyncPayment } from "../sync/payment-sync.ts";
-import type { Sync, SyncOutcome } from "../sync/sync.ts";
 import { READ_CUSTOMERS, RENEW_LEASES } from "../tasks.ts";
 import { customerReads, watchLag } from "./metrics.ts";
+import { type Due, type DueKind, finishDue, markPayments, renewDue, retryDue, takeDue } from "./sql.ts";
 
 /** How many customers are read at once, so that one for whom the provider does not answer delays no others. */
 const AT_ONCE = 4;
@@ -20,7 +18,12 @@ const KINDS: DueKind[] = ["payment", "customer"];
 const FIRST_RETRY_SECONDS = 5;
 const MAX_RETRY_SECONDS = 300;
 
-type Deps = { pool: Pool; sync: Sync; syncPayment: SyncPayment; log: Logger };
+/** What became of a reading: `passed_over` of what is not this installation's. */
+// biome-ignore lint/suspicious/noConfusingVoidType: nothing is returned of a reading as any other.
+export type ReadOutcome = "passed_over" | void;
+type Read = (id: string) => Promise<ReadOutcome>;
+
+type Deps = { pool: Pool; sync: Read; syncPayment: Read; log: Logger };
 
 /** Returns after how many seconds a customer is read again that could not be read so many times. */
 export function retrySeconds(attempts: number): number {
@@ -31,7 +34,7 @@ export function retrySeconds(attempts: number): number {
  * Reads the customers that are due, and those of payments, in any number of replicas: what the provider says of them now
  * is recorded, so that the order of webhooks, duplicates and replays do not matter. `wake` begins at once.
  */
-export function startInbox({ pool, sync, syncPayment, log }: Deps): Loop {
+export function startCustomerReads({ pool, sync, syncPayment, log }: Deps): Loop {
   watchLag(pool);
   const underWay = new Map<Promise<void>, { due: Due; since: number }>();
 
@@ -51,7 +54,7 @@ export function startInbox({ pool, sync, syncPayment, log }: Deps): Loop {
     }
   }
 
-  async function readOne(kind: DueKind, id: string): Promise<SyncOutcome> {
+  async function readOne(kind: DueKind, id: string): Promise<ReadOutcome> {
     if (kind === "payment") return syncPayment(id);
     if (!id.startsWith("pi_")) return sync(id);
     // The version before migration 9 marks payments as customers. Remove this with the next contract.

@@ -4,11 +4,10 @@ import { createPool, type Pool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
 import type { Running } from "../../kit/process/process.ts";
 import { eventually, testDatabase } from "../../kit/testing/testing.ts";
-import { addEvents } from "../due/sql.ts";
-import type { Sync } from "../sync/sync.ts";
-import { retrySeconds, startInbox } from "./inbox.ts";
+import { addEvents } from "./sql.ts";
+import { retrySeconds, startCustomerReads } from "./worker.ts";
 
-const log = createLog("inbox", "silent");
+const log = createLog("reads", "silent");
 let database: Awaited<ReturnType<typeof testDatabase>>;
 let pool: Pool;
 let running: Running[] = [];
@@ -19,7 +18,7 @@ beforeAll(async () => {
   await migrate(pool, `${import.meta.dirname}/../migrations`);
 });
 afterEach(async () => {
-  await Promise.all(running.map((inbox) => inbox.stop()));
+  await Promise.all(running.map((worker) => worker.stop()));
   running = [];
   await pool.query("delete from due_customers");
 });
@@ -36,10 +35,10 @@ const report = (...customers: string[]) =>
   );
 
 const noPayment = async () => {};
-const start = (sync: Sync) => {
-  const inbox = startInbox({ pool, sync, syncPayment: sync, log });
-  running.push(inbox);
-  return inbox;
+const start = (sync: (customer: string) => Promise<void>) => {
+  const worker = startCustomerReads({ pool, sync, syncPayment: sync, log });
+  running.push(worker);
+  return worker;
 };
 
 const due = async () =>
@@ -69,7 +68,7 @@ test("a payment is read apart from customers, also one that the former version m
     { id: `evt_${++events}`, type: "test", created, paymentId: "pi_a" },
   ]);
   await pool.query("insert into due_customers (customer_id) values ('pi_former')");
-  running.push(startInbox({ pool, sync: note("customer"), syncPayment: note("payment"), log }));
+  running.push(startCustomerReads({ pool, sync: note("customer"), syncPayment: note("payment"), log }));
   const left = "select from due_customers union all select from due_payments";
   await eventually("nothing is due", async () => (await pool.query(left)).rowCount === 0);
   expect(read.sort()).toEqual(["customer cus_a", "payment pi_a", "payment pi_former"]);
@@ -90,14 +89,14 @@ test("a customer at whom the provider hangs, and one who fails, hold up no other
   const read: string[] = [];
   const hanging = Promise.withResolvers<void>();
   await report("hangs", "fails");
-  const inbox = start(async (customer) => {
+  const worker = start(async (customer) => {
     if (customer === "hangs") await hanging.promise;
     if (customer === "fails") throw new Error("no such price");
     read.push(customer);
   });
   await eventually("both are tried", async () => (await due()).every(({ attempts }) => attempts === 1));
   await report(...Array.from({ length: 40 }, (_, n) => `customer ${n}`));
-  inbox.wake();
+  worker.wake();
   await eventually("the others are read", async () => read.length === 40);
   const [failing, hung] = await due();
   expect([failing?.customer_id, hung?.customer_id]).toEqual(["fails", "hangs"]);
@@ -119,7 +118,7 @@ test("a customer who failed is tried again, later each time, up to five minutes,
 test("several replicas never read one customer at once", async () => {
   const reading = new Set<string>();
   let reads = 0;
-  const sync: Sync = async (customer) => {
+  const sync = async (customer: string) => {
     if (reading.has(customer)) throw new Error(`${customer} is read twice at once`);
     reading.add(customer);
     await pool.query("select pg_sleep(0.01)");
@@ -127,7 +126,7 @@ test("several replicas never read one customer at once", async () => {
     reading.delete(customer);
   };
   const failures: unknown[] = [];
-  const watched: Sync = (customer) =>
+  const watched = (customer: string) =>
     sync(customer).catch((error) => {
       failures.push(error);
       throw error;
@@ -143,7 +142,12 @@ test("several replicas never read one customer at once", async () => {
 test("a customer is leased as long as it is read; who reads it and dies leaves it to the others", async () => {
   const dying = createPool(database.url("billing"), { name: "dying" });
   const hanging = Promise.withResolvers<void>();
-  const inbox = startInbox({ pool: dying, sync: () => hanging.promise, syncPayment: noPayment, log });
+  const worker = startCustomerReads({
+    pool: dying,
+    sync: () => hanging.promise,
+    syncPayment: noPayment,
+    log,
+  });
   await report("left");
   const leasedUntil = async () => {
     const text = "select extract(epoch from leased_until)::float8 as until from due_customers";
@@ -159,17 +163,22 @@ test("a customer is leased as long as it is read; who reads it and dies leaves i
   await nobodyIsDue();
   expect(read).toEqual(["left"]);
   hanging.resolve();
-  await inbox.stop();
+  await worker.stop();
 });
 
 test("the database that is away for a moment ends nothing", async () => {
   let reads = 0;
-  const own = createPool(database.url("billing"), { name: "inbox" });
-  const inbox = startInbox({ pool: own, sync: async () => void reads++, syncPayment: noPayment, log });
-  await pool.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'inbox'");
+  const own = createPool(database.url("billing"), { name: "reads" });
+  const worker = startCustomerReads({
+    pool: own,
+    sync: async () => void reads++,
+    syncPayment: noPayment,
+    log,
+  });
+  await pool.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'reads'");
   await report("a");
   await nobodyIsDue();
-  await inbox.stop();
+  await worker.stop();
   await own.end();
   expect(reads).toBe(1);
 });
