@@ -2,7 +2,8 @@ import type { Pool } from "../../kit/postgres/db.ts";
 import { catalogue, type Kind, type KindKey } from "../kinds/kinds.ts";
 import { audienceOf } from "../recipients/audience.ts";
 import type { Directory } from "../recipients/directory.ts";
-import { dropOfAccount, isSuppressed } from "./sql.ts";
+import { dropOfAccount } from "./sql.ts";
+import { isSuppressed } from "./suppressions-sql.ts";
 
 type Deps = { pool: Pool; directory: Directory };
 type Addressed = { userId: string; accountId: string; kind: KindKey };

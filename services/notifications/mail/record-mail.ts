@@ -4,6 +4,7 @@ import type { Tx } from "../../kit/postgres/db.ts";
 import { recordDigest } from "../digests/sql.ts";
 import { FORCED } from "../kinds/kinds.ts";
 import * as sql from "./sql.ts";
+import { suppress } from "./suppressions-sql.ts";
 
 /**
  * Records the outcome of a mail on its notification or digest. An address that the server refused permanently is
@@ -15,7 +16,7 @@ export async function recordMail(
   { state, reason, refused }: MailOutcome,
 ): Promise<void> {
   const outcome = { state, attempts: tries, reason };
-  if (refused) await sql.suppress(tx, address);
+  if (refused) await suppress(tx, address);
   const undelivered = state === "failed" || reason === "suppressed";
   if (data.digestId) {
     await recordDigest(tx, { id: data.digestId, ...outcome });
