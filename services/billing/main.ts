@@ -21,7 +21,7 @@ import { startCancellations } from "./cancellation/worker.ts";
 import { createCheckout } from "./checkout/open-checkout.ts";
 import { createPreviewCheckout } from "./checkout/preview-checkout.ts";
 import { type Config, fields, LOCKS, pagesOf } from "./config.ts";
-import { createCoupons } from "./coupons/coupons.ts";
+import { createCoupons } from "./coupons/saved-code.ts";
 import { watchDisputes } from "./disputes/metrics.ts";
 import { startCustomerReads } from "./due/worker.ts";
 import { memberHandlers } from "./events.ts";

@@ -6,7 +6,7 @@ import { decideReview, findCancellation } from "../../services/billing/cancellat
 import { createResumeCancellation } from "../../services/billing/cancellation/steps/resume-cancellation.ts";
 import { createCheckout } from "../../services/billing/checkout/open-checkout.ts";
 import { createPreviewCheckout } from "../../services/billing/checkout/preview-checkout.ts";
-import { createCoupons } from "../../services/billing/coupons/coupons.ts";
+import { createCoupons } from "../../services/billing/coupons/saved-code.ts";
 import { putSeatCheck } from "../../services/billing/due/seat-checks-sql.ts";
 import { compareInvoices } from "../../services/billing/metering/compare-invoices.ts";
 import { reportPeriods } from "../../services/billing/metering/report-periods.ts";

@@ -12,7 +12,7 @@ import type { Cancel } from "../cancellation/cancel.ts";
 import { previewCancellation } from "../cancellation/preview.ts";
 import type { OpenCheckout } from "../checkout/open-checkout.ts";
 import type { PreviewCheckout } from "../checkout/preview-checkout.ts";
-import type { Coupons } from "../coupons/coupons.ts";
+import type { Coupons } from "../coupons/saved-code.ts";
 import { findPendingCoupon } from "../coupons/sql.ts";
 import { listInvoices } from "../invoices/sql.ts";
 import type { ChangePlan, PreviewChange } from "../plan-change/change-plan.ts";

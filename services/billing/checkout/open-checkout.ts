@@ -5,7 +5,7 @@ import type { AccountLock } from "../accounts/account-lock.ts";
 import { ensureCustomer } from "../accounts/customer.ts";
 import type { ReadMembers } from "../accounts/read-members.ts";
 import { findAccount } from "../accounts/sql.ts";
-import type { Applicable, Coupons } from "../coupons/coupons.ts";
+import type { Applicable, Coupons } from "../coupons/saved-code.ts";
 import { markCustomer } from "../due/sql.ts";
 import { lookupKey } from "../pricing/keys.ts";
 import { type Cadence, extraSeats, isPaidTier, type PaidTier } from "../pricing/plans.ts";

@@ -3,7 +3,7 @@ import type Stripe from "stripe";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { ReadMembers } from "../accounts/read-members.ts";
 import { findCustomer } from "../accounts/sql.ts";
-import type { Coupons, SavedCode } from "../coupons/coupons.ts";
+import type { Coupons, SavedCode } from "../coupons/saved-code.ts";
 import { chargeOf } from "../invoices/charge.ts";
 import { netCents, preTaxCents, priceOf } from "../invoices/subscribed-lines.ts";
 import { readTaxRates, taxOn } from "../invoices/taxes.ts";
