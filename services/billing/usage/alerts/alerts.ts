@@ -4,8 +4,8 @@ import { emit } from "../../../kit/events/outbox.ts";
 import type { Logger } from "../../../kit/log.ts";
 import { attempt, type Pool, type Tx, transaction } from "../../../kit/postgres/db.ts";
 import { budgetOf, creditOf } from "../../pricing/compute.ts";
+import { isBeyondAllowance } from "../../suspension/beyond-allowance.ts";
 import { markBeyondAllowance } from "../../suspension/sql.ts";
-import { FREE_LIMIT } from "../closing/freeze.ts";
 import { findPeriod, type PeriodUsage, type PlannedPeriod, ratePeriod, type TierOf } from "../read-usage.ts";
 import { checkSpendLimit } from "./spend-limit.ts";
 import * as sql from "./sql.ts";
@@ -51,7 +51,7 @@ async function alert(tx: Tx, { tierOf, quotas }: Deps, accountId: string, at: nu
   const usage = await ratePeriod(tx, accountId, period, at);
   const checkLimitAt = await checkSpendLimit(tx, accountId, period, usage, at);
   const { accrued, allowance } = usage.rated;
-  if (quotas && !period.billed && period.tier === "free" && accrued - allowance > FREE_LIMIT)
+  if (quotas && !period.billed && isBeyondAllowance(period.tier, accrued - allowance))
     await markBeyondAllowance(tx, accountId);
   const checkBudgetAt = await checkBudget(tx, accountId, period, usage, at);
   await sql.setAlertAt(tx, accountId, Math.min(period.end, checkLimitAt, checkBudgetAt));

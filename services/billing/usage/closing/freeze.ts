@@ -1,7 +1,8 @@
 import type { Logger } from "../../../kit/log.ts";
 import { attempt, type Pool, type Tx, transaction } from "../../../kit/postgres/db.ts";
-import { NANO_PER_CENT, splitCents, toCents } from "../../money/nano-usd.ts";
+import { splitCents, toCents } from "../../money/nano-usd.ts";
 import { creditOf } from "../../pricing/compute.ts";
+import { isBeyondAllowance } from "../../suspension/beyond-allowance.ts";
 import { findPeriod, type PeriodUsage, type PlannedPeriod, ratePeriod, type TierOf } from "../read-usage.ts";
 import { recordOwed } from "./owed.ts";
 import * as sql from "./sql.ts";
@@ -11,9 +12,6 @@ export const FREEZE_AFTER_SECONDS = 45 * 60;
 
 /** After how long an account is tried again that could not be frozen: until then it holds up no other. */
 const RETRY_SECONDS = 5 * 60;
-
-/** A free account that would owe more shows a fault: its quotas keep it within the allowance. */
-export const FREE_LIMIT = 100n * NANO_PER_CENT;
 
 type Deps = { pool: Pool; log: Logger; tierOf: TierOf; now: () => number };
 
@@ -58,7 +56,7 @@ async function writeStatement(tx: Tx, log: Logger, accountId: string, period: Pl
   if (!period.billed && rated.services.length === 0) return;
   const { accrued, allowance, due } = rated;
   const hadPlan = (await sql.findOwedFrom(tx, accountId, period)) !== undefined;
-  if (period.tier === "free" && due > FREE_LIMIT && !hadPlan)
+  if (isBeyondAllowance(period.tier, due) && !hadPlan)
     log.error({ accountId, cents: Number(toCents(due)) }, "a free account used more than the allowance");
   const inputs = await sql.digestSegments(tx, accountId, period);
   const dueCents = toCents(due);
