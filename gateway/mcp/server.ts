@@ -11,12 +11,13 @@ import {
 } from "@modelcontextprotocol/server";
 import { AjvJsonSchemaValidator } from "@modelcontextprotocol/server/validators/ajv";
 import type { Route } from "../routing/routes.ts";
+import { allowedTools, needsOf } from "./allowed-tools.ts";
 import type { CallTool, Outcome, ToolSession, UserAnswer } from "./call-tool.ts";
 import type { Schema } from "./shape.ts";
 import { readDocs } from "./texts/docs.ts";
 import { PROMPTS } from "./texts/prompts.ts";
 import { plain } from "./texts/untrusted.ts";
-import { allowedTools, allTools, needsOf } from "./tools/all.ts";
+import { allTools } from "./tools/all.ts";
 import type { Tool } from "./tools/tool.ts";
 
 /** How long clients may keep lists, in milliseconds. Each call is checked, whatever a client has kept. */

@@ -1,8 +1,9 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { allRoutes } from "../routing/routes.ts";
+import { needsOf } from "./allowed-tools.ts";
 import { readDocs } from "./texts/docs.ts";
-import { allTools, needsOf } from "./tools/all.ts";
+import { allTools } from "./tools/all.ts";
 
 // Writes the table of tools into docs/mcp.md; with --check, fails if it is not up to date.
 

@@ -2,9 +2,10 @@ import { join } from "node:path";
 import { encode } from "gpt-tokenizer";
 import { beforeAll, expect, test } from "vitest";
 import { allRoutes } from "../../routing/routes.ts";
+import { needsOf } from "../allowed-tools.ts";
 import { createToolServers, type ToolServers } from "../server.ts";
 import { readDocs } from "../texts/docs.ts";
-import { allTools, needsOf } from "./all.ts";
+import { allTools } from "./all.ts";
 import type { Tool } from "./tool.ts";
 
 const MAX_TOKENS = 4_000;
