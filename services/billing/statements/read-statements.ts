@@ -9,7 +9,7 @@ import type { Pool } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { notFound } from "../../kit/rpc/refusals.ts";
 import { toExactUsd } from "../money/nano-usd.ts";
-import { listAdjustments } from "../usage/closing/sql.ts";
+import { listAdjustments } from "../usage/closing/owed-sql.ts";
 import { monthOf } from "../usage/periods.ts";
 import * as sql from "./sql.ts";
 import { chargedCents, type ExplainedPeriod, explainPeriod } from "./statement.ts";

@@ -6,7 +6,8 @@ import type {
 } from "../../../proto/gen/berth/billing/v1/billing_pb.ts";
 import { NANO_PER_CENT, toCents, toExactUsd } from "../money/nano-usd.ts";
 import { creditOf } from "../pricing/compute.ts";
-import type { AdjustmentRow, StatementLine } from "../usage/closing/sql.ts";
+import type { AdjustmentRow } from "../usage/closing/owed-sql.ts";
+import type { StatementLine } from "../usage/closing/sql.ts";
 import type { ClosedPeriod, ServiceName } from "./sql.ts";
 
 type LineMessage = MessageInitShape<typeof StatementLineSchema>;

@@ -1,7 +1,8 @@
 import type { Db } from "../../kit/postgres/db.ts";
 import { creditOf, hasAllowance } from "../pricing/compute.ts";
 import { owedUnclosed } from "./closing/owed.ts";
-import * as closing from "./closing/sql.ts";
+import { sumAdjustments } from "./closing/owed-sql.ts";
+import { listComputePeriods } from "./closing/sql.ts";
 import { type AccountPeriod, type Period, periodAt } from "./periods.ts";
 import { type Rated, rate, type UsageSum } from "./rating.ts";
 import type { SumRow } from "./sql.ts";
@@ -20,7 +21,7 @@ export async function findPeriod(
   accountId: string,
   at: number,
 ): Promise<PlannedPeriod> {
-  const period = periodAt(await closing.listComputePeriods(db, accountId), at);
+  const period = periodAt(await listComputePeriods(db, accountId), at);
   return {
     ...period,
     tier: period.tier ?? (await tierOf(db, accountId)),
@@ -42,7 +43,7 @@ export async function ratePeriod(
 ): Promise<PeriodUsage> {
   const { rows, sums } = await listSums(db, accountId, period, now);
   const { billed = true } = period;
-  const corrections = await closing.sumAdjustments(db, accountId, { ...period, billed });
+  const corrections = await sumAdjustments(db, accountId, { ...period, billed });
   const adjustment = corrections + (billed ? await owedUnclosed(db, accountId, period.start, now) : 0n);
   const rated = rate(sums, {
     eligible: hasAllowance(period.tier),

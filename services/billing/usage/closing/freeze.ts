@@ -5,6 +5,7 @@ import { creditOf } from "../../pricing/compute.ts";
 import { isBeyondAllowance } from "../../suspension/beyond-allowance.ts";
 import { findPeriod, type PeriodUsage, type PlannedPeriod, ratePeriod, type TierOf } from "../read-usage.ts";
 import { recordOwed } from "./owed.ts";
+import { findOwedFrom } from "./owed-sql.ts";
 import * as sql from "./sql.ts";
 
 /** How long after its end a period is frozen: within the hour that the payment provider waits for usage. */
@@ -55,7 +56,7 @@ async function writeStatement(tx: Tx, log: Logger, accountId: string, period: Pl
   const { rated, adjustment } = usage;
   if (!period.billed && rated.services.length === 0) return;
   const { accrued, allowance, due } = rated;
-  const hadPlan = (await sql.findOwedFrom(tx, accountId, period)) !== undefined;
+  const hadPlan = (await findOwedFrom(tx, accountId, period)) !== undefined;
   if (isBeyondAllowance(period.tier, due) && !hadPlan)
     log.error({ accountId, cents: Number(toCents(due)) }, "a free account used more than the allowance");
   const inputs = await sql.digestSegments(tx, accountId, period);

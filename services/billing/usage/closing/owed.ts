@@ -2,6 +2,7 @@ import type { Db, Tx } from "../../../kit/postgres/db.ts";
 import { type ComputePeriod, type Period, periodAt } from "../periods.ts";
 import { rate } from "../rating.ts";
 import { listSums } from "../sums.ts";
+import { findOwedFrom, listOwedBy, sumOwed } from "./owed-sql.ts";
 import * as sql from "./sql.ts";
 
 // What runs beyond the allowance after a plan has ended is owed with the next subscription
@@ -9,7 +10,7 @@ import * as sql from "./sql.ts";
 
 /** Returns what a period that is not billed comes to owe by a time. */
 async function owedOf(db: Db, accountId: string, period: Period, now: number): Promise<bigint> {
-  const start = await sql.findOwedFrom(db, accountId, period);
+  const start = await findOwedFrom(db, accountId, period);
   if (start === undefined || start >= period.end) return 0n;
   const { sums } = await listSums(db, accountId, { ...period, start }, now);
   const { due } = rate(sums, { eligible: true, credit: 0n, adjustment: 0n, secondsLeft: 0n });
@@ -28,7 +29,7 @@ export async function recordOwed(tx: Tx, accountId: string, period: Period, now:
  * Takes back what was recorded as owed for a time that a subscription bills, which was not known then. Safe to repeat.
  */
 export async function correctOwed(tx: Tx, accountId: string, billed: ComputePeriod): Promise<void> {
-  for (const { owed, ...closed } of await sql.listOwedBy(tx, accountId, billed)) {
+  for (const { owed, ...closed } of await listOwedBy(tx, accountId, billed)) {
     const rest = { start: closed.start, end: Math.max(closed.start, billed.start) };
     const left = rest.end > rest.start ? await owedOf(tx, accountId, rest, rest.end) : 0n;
     const amount = left - BigInt(owed);
@@ -56,5 +57,5 @@ export async function owedUnclosed(db: Db, accountId: string, until: number, now
 export async function owedNow(db: Db, accountId: string, now: number): Promise<bigint> {
   const billed = await sql.listComputePeriods(db, accountId);
   if (periodAt(billed, now).tier !== undefined) return 0n;
-  return (await sql.sumOwed(db, accountId, now)) + (await owedUnclosed(db, accountId, now, now));
+  return (await sumOwed(db, accountId, now)) + (await owedUnclosed(db, accountId, now, now));
 }
