@@ -3,8 +3,8 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, one } from "../../../kit/postgres/db.ts";
 import type { Grant } from "../../grants/sql.ts";
 
-/** The seconds between two requests of a device for tokens, and by how many they grow when it asks too early. */
-export const POLL_SECONDS = 5;
+/** By how much a device waits longer each time that it asks for tokens too early (RFC 8628, section 3.5). */
+const SLOW_DOWN_SECONDS = 5;
 /** Timers and networks are not exact: a device that asks this much earlier is not too early. */
 const TOLERANCE_SECONDS = 1;
 /** How long an expired request is kept: its device receives expired_token rather than invalid_grant. */
@@ -20,16 +20,19 @@ export type NewDevice = {
   ip: string;
   requestedAt: Date;
   expiresAt: Date;
+  /** The seconds between two of its requests for tokens. */
+  intervalSeconds: number;
 };
 
 export function insertDevice(db: Db, device: NewDevice) {
-  const { hash, userCode, clientId, scope, resource, subject, ip, requestedAt, expiresAt } = device;
+  const { hash, userCode, clientId, scope, resource, subject, ip, requestedAt, expiresAt, intervalSeconds } =
+    device;
   const text = `insert into oauth_devices
     (hash, user_code, client_id, scope, resource, subject, ip, requested_at, expires_at, interval_seconds)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`;
   return execute(db, "oauth_device_insert", text, [
     ...[hash, userCode, clientId, scope, resource],
-    ...[subject, ip, requestedAt, expiresAt, POLL_SECONDS],
+    ...[subject, ip, requestedAt, expiresAt, intervalSeconds],
   ]);
 }
 
@@ -98,7 +101,7 @@ export function pollDevice(db: Db, hash: Buffer, now: Date) {
     db,
     "oauth_device_poll",
     `update oauth_devices d set polled_at = $2, polled_early = ${early},
-       interval_seconds = interval_seconds + case when ${early} then ${POLL_SECONDS} else 0 end
+       interval_seconds = interval_seconds + case when ${early} then ${SLOW_DOWN_SECONDS} else 0 end
      where hash = $1
      returning client_id as "clientId", scope, resource, requested_at as "requestedAt", expires_at as "expiresAt",
        polled_early as early, decided_at is not null as decided, consumed_at as "consumedAt", grant_id as "grantId",

@@ -8,6 +8,8 @@ import { userCodeMacs } from "../devices/user-codes.ts";
 import { findSpellings, oidcScopesOf, READ, type Resources, scopesOf, spellingsOf } from "../scopes.ts";
 
 export const DEVICE_CODE_SECONDS = 600;
+/** The seconds that a device waits between two requests for tokens; more after each that came too early. */
+export const POLL_SECONDS = 5;
 
 /** What the provider stores of a device's request: its parameters, and from where it was made. */
 type DevicePayload = AdapterPayload & { params?: Record<string, unknown>; deviceInfo?: { ip?: string } };
@@ -46,6 +48,7 @@ export function deviceCodes(options: {
         ip: deviceInfo?.ip ?? "",
         requestedAt: new Date(now()),
         expiresAt: new Date(now() + expiresIn * 1000),
+        intervalSeconds: POLL_SECONDS,
       });
     },
     async find(id) {

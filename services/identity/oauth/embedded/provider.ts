@@ -3,12 +3,11 @@ import type { Logger } from "../../../kit/log.ts";
 import { capped } from "../../../kit/rpc/caller-token.ts";
 import { GRANT_SECONDS, REFRESH_SECONDS } from "../../grants/lifecycle.ts";
 import { findLiveGrant, recordUse } from "../../grants/sql.ts";
-import { POLL_SECONDS } from "../devices/sql.ts";
 import { CHARSET, MASK } from "../devices/user-codes.ts";
 import { countTokenRequests } from "../metrics.ts";
 import { DEVICE_GRANT, findResource, OFFLINE, READ, sameResource, toolsOf, WRITE } from "../scopes.ts";
 import { type ArtifactOptions, artifacts } from "./artifacts.ts";
-import { DEVICE_CODE_SECONDS } from "./device-codes.ts";
+import { DEVICE_CODE_SECONDS, POLL_SECONDS } from "./device-codes.ts";
 import { cookieKeys, type SigningKey } from "./keys.ts";
 import { COOKIES, DEVICE_AUTHORIZATION, ORIGINAL_REQUEST, toErrorPage, wrapRequests } from "./requests.ts";
 
