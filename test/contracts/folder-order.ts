@@ -13,7 +13,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "help",
       "registry",
       "commands",
-      "command",
+      "command option-values",
       "context",
       "project report session",
       "pack terminal",

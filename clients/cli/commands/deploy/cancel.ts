@@ -1,6 +1,6 @@
 import { command } from "../../command.ts";
 import { refused } from "../../failure.ts";
-import { numberOf } from "./logs.ts";
+import { numberOf } from "../../option-values.ts";
 
 const cancel = command({
   name: "cancel",

@@ -5,9 +5,9 @@ import type { ServiceAddress } from "../../../typescript/src/path.ts";
 import { command } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { Failure, refused, usage } from "../../failure.ts";
+import { numberOf } from "../../option-values.ts";
 import { ago, duration, shellQuoted } from "../../terminal/format.ts";
 import { printTable } from "../../terminal/table.ts";
-import { numberOf } from "./logs.ts";
 
 const POLL_MS = 2_000;
 const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3_600 };

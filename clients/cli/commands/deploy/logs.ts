@@ -3,13 +3,12 @@ import type { ServiceAddress } from "../../../typescript/src/path.ts";
 import { command } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { refused, usage } from "../../failure.ts";
-import { serverNow } from "../../session/http.ts";
+import { numberOf, timeOf } from "../../option-values.ts";
 
 const DEFAULT_LINES = 100;
 const PAGE = 1_000;
 /** How far back a filter looks at most, so that it ends. */
 const SEARCHED = 20 * PAGE;
-const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 const logs = command({
   name: "logs",
@@ -122,13 +121,6 @@ async function latest(ctx: Context, at: ServiceAddress): Promise<number> {
   return built.version;
 }
 
-/** Returns a whole number that an option gives. */
-export function numberOf(option: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  if (!/^\d{1,9}$/.test(text)) throw usage(`${option} is a number, not ${JSON.stringify(text)}.`);
-  return Number(text);
-}
-
 function patternOf(text: string | undefined): (line: string) => boolean {
   if (text === undefined) return () => true;
   try {
@@ -137,26 +129,6 @@ function patternOf(text: string | undefined): (line: string) => boolean {
   } catch {
     throw usage(`--grep is no regular expression: ${text}`, "berth logs --grep 'error|timeout'");
   }
-}
-
-/** Returns the time that an option gives, by the server's clock: this one may be hours off. */
-export async function timeOf(
-  ctx: Context,
-  at: ServiceAddress,
-  option: string,
-  text: string | undefined,
-): Promise<string | undefined> {
-  if (text === undefined) return undefined;
-  const [, amount, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
-  if (amount && unit) {
-    const { berth, observed } = await ctx.session();
-    if (observed.clockAheadMs === undefined) await berth.services.get(at, { signal: ctx.signal });
-    return new Date(serverNow(observed) - Number(amount) * UNIT_MS[unit]!).toISOString();
-  }
-  const time = Date.parse(text);
-  if (Number.isNaN(time))
-    throw usage(`${option} is a time such as 10m or 2026-11-25T09:00Z, not ${JSON.stringify(text)}.`);
-  return new Date(time).toISOString();
 }
 
 export const commands = [logs];

@@ -1,9 +1,9 @@
 import type { MetricSeries } from "../../../typescript/src/generated/types.ts";
 import { command } from "../../command.ts";
 import { usage } from "../../failure.ts";
+import { timeOf } from "../../option-values.ts";
 import { bytes } from "../../terminal/format.ts";
 import { printTable } from "../../terminal/table.ts";
-import { timeOf } from "./logs.ts";
 
 const HOUR_MS = 3_600_000;
 /** How many steps a line shows, unless a step is given. */

@@ -3,11 +3,11 @@ import { command } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { YES } from "../../description.ts";
 import { refused } from "../../failure.ts";
+import { numberOf } from "../../option-values.ts";
 import { clean } from "../../terminal/clean.ts";
 import { ago } from "../../terminal/format.ts";
 import { confirm } from "../../terminal/prompt.ts";
 import { finish, printDryRun } from "./follow.ts";
-import { numberOf } from "./logs.ts";
 
 const rollback = command({
   name: "rollback",

@@ -1,8 +1,8 @@
 import type { ServiceConfig } from "../../../typescript/src/generated/types.ts";
 import { command } from "../../command.ts";
 import { usage } from "../../failure.ts";
+import { numberOf } from "../../option-values.ts";
 import { addonConfigOf } from "../tools/addon-options.ts";
-import { numberOf } from "./logs.ts";
 
 export const SIZES = ["nano", "small", "medium", "large"] as const;
 export type Size = (typeof SIZES)[number];

@@ -1,5 +1,5 @@
 import type { Service, ServiceConfig } from "../../../typescript/src/generated/types.ts";
-import { numberOf } from "../deploy/logs.ts";
+import { numberOf } from "../../option-values.ts";
 
 /** What is chosen of a new addon. */
 export const ADDON_OPTIONS = {

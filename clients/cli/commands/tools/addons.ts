@@ -6,8 +6,8 @@ import type { EnvironmentAddress } from "../../../typescript/src/path.ts";
 import { command } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { refused } from "../../failure.ts";
+import { numberOf } from "../../option-values.ts";
 import { printTable } from "../../terminal/table.ts";
-import { numberOf } from "../deploy/logs.ts";
 import { serverOf } from "./addon-options.ts";
 
 const REACH_MS = 5_000;

@@ -9,11 +9,11 @@ import type { EnvironmentAddress, ServiceAddress } from "../../../typescript/src
 import { command } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { Failure, usage } from "../../failure.ts";
+import { timeOf } from "../../option-values.ts";
 import { clean } from "../../terminal/clean.ts";
 import { ago, bytes, duration } from "../../terminal/format.ts";
 import { confirm } from "../../terminal/prompt.ts";
 import { printTable } from "../../terminal/table.ts";
-import { timeOf } from "../deploy/logs.ts";
 import { createSteps } from "../deploy/steps.ts";
 import { ADDON_OPTIONS, addonConfigOf } from "./addon-options.ts";
 import { untilFilled } from "./until-filled.ts";

@@ -1,5 +1,5 @@
 import { command } from "../../command.ts";
-import { timeOf } from "../deploy/logs.ts";
+import { timeOf } from "../../option-values.ts";
 import { ADDON_OPTIONS, addonConfigOf } from "./addon-options.ts";
 import { untilFilled } from "./until-filled.ts";
 
