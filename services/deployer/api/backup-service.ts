@@ -12,6 +12,7 @@ import type { AddonBackups } from "../addons/port.ts";
 import * as kept from "../backups/kept-sql.ts";
 import { requireMoment } from "../backups/point-in-time.ts";
 import { backupRunning, requireRoom, restoreRunning } from "../backups/refusals.ts";
+import { findRestoring, insertRestore, isBeingRestored } from "../backups/restores-sql.ts";
 import * as sql from "../backups/sql.ts";
 import { MOST_UPLOAD_BYTES, takeUpload, tooLarge, UPLOAD_TYPE, uploadKey } from "../backups/uploads.ts";
 import * as uploads from "../backups/uploads-sql.ts";
@@ -93,7 +94,7 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
       if (request.upload !== undefined) return createUploaded(request, request.upload, ctx);
       const created = await effect(pool, ctx, async (tx) => {
         const service = await requireReady(tx, request);
-        if (await sql.findRestoring(tx, service.id)) throw restoreRunning();
+        if (await findRestoring(tx, service.id)) throw restoreRunning();
         await requireRoom(tx, service.id);
         const { id: serviceId, accountId, type } = service;
         const requestedBy = who(ctx).caller.id;
@@ -167,7 +168,7 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
         const backup = (await sql.findBackup(tx, service.id, request.backupId)) ?? throwNotFound();
         // A restore into another addon does not hold this one's lock.
         await sql.lockAnyBackup(tx, service.accountId, backup.id);
-        if (await sql.isBeingRestored(tx, backup.id)) throw restoreRunning();
+        if (await isBeingRestored(tx, backup.id)) throw restoreRunning();
         if ((await sql.markDeleting(tx, backup.id)) === 0) throw backupRunning();
         await auditBackup(tx, ctx, "backup.delete", service, backup.id);
       });
@@ -185,7 +186,7 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
         if (await sql.isBackingUp(tx, service.id)) throw backupRunning();
         if (!request.confirmImpact) throw confirmationRequired(service, backup || { at });
         const id = backup ? backup.id : await beginBackupOf(tx, ctx, service, at);
-        if (!(await sql.insertRestore(tx, service.id, id))) throw restoreRunning();
+        if (!(await insertRestore(tx, service.id, id))) throw restoreRunning();
         const from = !backup || backup.serviceId === service.id ? {} : { from: backup.serviceId };
         await auditBackup(tx, ctx, "backup.restore", service, id, { ...from, ...auditAt(at) });
         return toService(await requireService(tx, request));
@@ -217,7 +218,7 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
     async deleteKeptBackup({ accountId, backupId }, ctx) {
       await transaction(pool, async (tx) => {
         const backup = (await kept.lockKept(tx, accountId, backupId)) ?? throwNotFound();
-        if (await sql.isBeingRestored(tx, backup.id)) throw restoreRunning();
+        if (await isBeingRestored(tx, backup.id)) throw restoreRunning();
         await sql.markDeleting(tx, backup.id);
         await auditBackup(tx, ctx, "backup.delete", deletedAddon(accountId, backup), backup.id);
       });

@@ -3,7 +3,7 @@ import { emit } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import { conflict, invalid } from "../../kit/rpc/refusals.ts";
 import { restoreRunning } from "../backups/refusals.ts";
-import { findRestoring } from "../backups/sql.ts";
+import { findRestoring } from "../backups/restores-sql.ts";
 import { requireLocked, requireService, serviceDeleting } from "../projects/require.ts";
 import * as services from "../projects/services-sql.ts";
 import { lockNames } from "../projects/sql.ts";

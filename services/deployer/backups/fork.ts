@@ -7,6 +7,7 @@ import { serviceDeleting } from "../projects/require.ts";
 import { type AddonType, isDeployable } from "../terms/services.ts";
 import { requireMoment } from "./point-in-time.ts";
 import { backupRunning, requireRoom } from "./refusals.ts";
+import { insertRestore } from "./restores-sql.ts";
 import * as sql from "./sql.ts";
 
 export type ForkSource = { service?: string; backup?: string; at?: Timestamp };
@@ -74,13 +75,13 @@ export async function beginFork(tx: Tx, fork: Fork): Promise<Begun> {
   requireSameType("service", source.type, type);
   if (source.deleting) throw serviceDeleting();
   const backup = at ? undefined : await backupOf(tx, source.id, from.backup);
-  if (backup) await sql.insertRestore(tx, serviceId, backup);
+  if (backup) await insertRestore(tx, serviceId, backup);
   if (backup) return { source: source.id, backup, isNew: false };
   if (source.addonState !== "ready") throw conflict("service_not_ready", "The addon is not ready yet.");
   await requireRoom(tx, source.id);
   const made = { id: newId("bkp"), accountId, serviceId: source.id, type, requestedBy, at };
   if (!(await sql.insertBackup(tx, made))) throw backupRunning();
-  await sql.insertRestore(tx, serviceId, made.id);
+  await insertRestore(tx, serviceId, made.id);
   return { source: source.id, backup: made.id, isNew: true };
 }
 
@@ -91,7 +92,7 @@ async function ofAnyBackup(tx: Tx, { accountId, serviceId, type, from }: Fork): 
   if (!backup) throw notFound("backup");
   requireSameType("backup", backup.type, type);
   if (backup.status !== "succeeded") throw incomplete();
-  await sql.insertRestore(tx, serviceId, backup.id);
+  await insertRestore(tx, serviceId, backup.id);
   return { source: backup.serviceId, backup: backup.id, isNew: false };
 }
 

@@ -13,6 +13,15 @@ import type { ObjectStore } from "../store/port.ts";
 import { MOVE_BACKUPS } from "../tasks.ts";
 import { BackupRefusal } from "../terms/backup-refusal.ts";
 import { holdLease, LEASE_SECONDS } from "./hold-lease.ts";
+import {
+  endRestore,
+  findObject,
+  postponeRestore,
+  renewRestore,
+  type TakenRestore,
+  takeRestores,
+} from "./restores-sql.ts";
+import { pruneBackups } from "./retention-sql.ts";
 import * as sql from "./sql.ts";
 
 /** Each reads or writes all data of an addon, so that more at once would only slow down the addons. */
@@ -87,7 +96,7 @@ export function startMovingBackups({ pool, store, secrets, addons, backups, kept
       const event = { accountId, serviceId, backupId, at: timestampNow() };
       if (ending.failure !== undefined)
         await emit(tx, BackupFailedSchema, accountId, { ...event, reason: ending.failure });
-      await sql.pruneBackups(tx, serviceId, kept);
+      await pruneBackups(tx, serviceId, kept);
       return true;
     });
   }
@@ -97,9 +106,9 @@ export function startMovingBackups({ pool, store, secrets, addons, backups, kept
     await sql.removeBackup(pool, backup);
   }
 
-  async function restore(taken: sql.TakenRestore): Promise<void> {
+  async function restore(taken: TakenRestore): Promise<void> {
     const { serviceId } = taken;
-    const [addon, object] = await Promise.all([findAddon(pool, serviceId), sql.findObject(pool, taken)]);
+    const [addon, object] = await Promise.all([findAddon(pool, serviceId), findObject(pool, taken)]);
     // Being deleted, and this with it.
     if (!addon) return;
     if (!object) throw new BackupRefusal("The backup did not succeed, or is not there any more.");
@@ -107,24 +116,24 @@ export function startMovingBackups({ pool, store, secrets, addons, backups, kept
     const { key, uploaded } = object;
     const foreign = uploaded || object.serviceId !== serviceId;
     await withLease(
-      (seconds) => sql.renewRestore(pool, taken, seconds),
+      (seconds) => renewRestore(pool, taken, seconds),
       (signal) => backups.restore(toAddon(addon, false), password, { key, foreign, uploaded }, signal),
     );
     // Its server may have another port now, and an older password.
     await addons.provision(serviceId);
-    await transaction(pool, (tx) => sql.endRestore(tx, taken, undefined));
+    await transaction(pool, (tx) => endRestore(tx, taken, undefined));
     log.info({ serviceId, backup: taken.backupId }, "an addon was restored");
   }
 
-  async function restoreOrPostpone(taken: sql.TakenRestore): Promise<void> {
+  async function restoreOrPostpone(taken: TakenRestore): Promise<void> {
     try {
       await restore(taken);
     } catch (error) {
-      if (stopping.signal.aborted) return void (await sql.postponeRestore(pool, taken, 0, true));
+      if (stopping.signal.aborted) return void (await postponeRestore(pool, taken, 0, true));
       log.warn({ err: error, serviceId: taken.serviceId }, "an addon could not be restored");
       if (!(error instanceof BackupRefusal) && taken.attempts + 1 < ATTEMPTS)
-        await sql.postponeRestore(pool, taken, RETRY_SECONDS * (taken.attempts + 1));
-      else await transaction(pool, (tx) => sql.endRestore(tx, taken, failureOf(error, "restored")));
+        await postponeRestore(pool, taken, RETRY_SECONDS * (taken.attempts + 1));
+      else await transaction(pool, (tx) => endRestore(tx, taken, failureOf(error, "restored")));
     }
   }
 
@@ -150,7 +159,7 @@ export function startMovingBackups({ pool, store, secrets, addons, backups, kept
   async function takeSome(): Promise<Next> {
     const limit = moving.room();
     if (limit === 0) return undefined;
-    const restores = await sql.takeRestores(pool, { limit, leaseSeconds: LEASE_SECONDS });
+    const restores = await takeRestores(pool, { limit, leaseSeconds: LEASE_SECONDS });
     for (const taken of restores) begin(restoreOrPostpone(taken), { serviceId: taken.serviceId });
     const room = limit - restores.length;
     const taken = room > 0 ? await sql.takeBackups(pool, { limit: room, leaseSeconds: LEASE_SECONDS }) : [];

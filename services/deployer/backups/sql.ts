@@ -3,6 +3,7 @@ import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
 import type { PlacedAddon } from "../addons/port.ts";
 import { epochMs } from "../shared/epoch-ms.ts";
 import type { AddonType } from "../terms/services.ts";
+import { type Lease, RESTORE_POSSIBLE, type Taken } from "./restores-sql.ts";
 
 export type BackupRow = {
   id: string;
@@ -118,12 +119,6 @@ export function findNewest(tx: Tx, serviceId: string) {
   );
 }
 
-/** Whether an addon is being restored from a backup. */
-export async function isBeingRestored(tx: Tx, backupId: string): Promise<boolean> {
-  const text = "select service_id from restores where backup_id = $1 and status = 'running'";
-  return (await one(tx, "backup_restoring", text, [backupId])) !== undefined;
-}
-
 /** Marks a backup as being removed. Under its lock, which whoever begins a restore takes too. */
 export function markDeleting(tx: Tx, id: string) {
   return execute(
@@ -133,25 +128,6 @@ export function markDeleting(tx: Tx, id: string) {
      where id = $1 and status <> 'running' and deleting_at is null`,
     [id],
   );
-}
-
-/** Inserts the restore of an addon in place of its last one. Undefined while that is running. */
-export function insertRestore(tx: Tx, serviceId: string, backupId: string) {
-  return one<{ serviceId: string }>(
-    tx,
-    "restore_insert",
-    `insert into restores as r (service_id, backup_id) values ($1, $2)
-     on conflict (service_id) do update set backup_id = $2, status = 'running', failure = null, started_at = now(),
-       finished_at = null, due_at = now(), attempts = 0, turn = r.turn + 1
-     where r.status <> 'running' returning service_id as "serviceId"`,
-    [serviceId, backupId],
-  );
-}
-
-/** Returns the id of the backup that is being restored. */
-export async function findRestoring(tx: Tx, serviceId: string): Promise<string | undefined> {
-  const text = `select backup_id as "backupId" from restores where service_id = $1 and status = 'running'`;
-  return (await one<{ backupId: string }>(tx, "restore_running", text, [serviceId]))?.backupId;
 }
 
 /** Whether a backup of the addon is being made. */
@@ -198,8 +174,6 @@ export function insertNightly(db: Db, backups: { id: string; serviceId: string; 
   );
 }
 
-/** Work that this process may do until its lease ends. `attempts`: how many have failed. */
-type Taken = { serviceId: string; attempts: number; turn: number };
 export type TakenBackup = Taken & {
   id: string;
   accountId: string;
@@ -208,8 +182,6 @@ export type TakenBackup = Taken & {
   atMs: number | null;
   deleting: boolean;
 };
-export type TakenRestore = Taken & { backupId: string };
-type Lease = { limit: number; leaseSeconds: number };
 
 /** Takes backups that are due: to be made, or to be removed. Each is due again when the lease ends. */
 export function takeBackups(db: Db, { limit, leaseSeconds }: Lease) {
@@ -226,29 +198,10 @@ export function takeBackups(db: Db, { limit, leaseSeconds }: Lease) {
   );
 }
 
-/** SQL that is true when what a restore `r` needs is there: its server, and, where it was begun by a fork, the backup. */
-const POSSIBLE = `exists (select from services s where s.id = r.service_id and s.addon_state = 'ready')
-  and not exists (select from backups b where b.id = r.backup_id and b.status = 'running')`;
-
-/** Takes restores that are due. Each is due again when the lease ends. */
-export function takeRestores(db: Db, { limit, leaseSeconds }: Lease) {
-  return many<TakenRestore>(
-    db,
-    "restores_take",
-    `with due as (
-       select service_id from restores r where due_at <= now() and ${POSSIBLE}
-       order by due_at limit $1 for update skip locked)
-     update restores r set due_at = now() + make_interval(secs => $2), turn = turn + 1
-     from due where r.service_id = due.service_id
-     returning r.service_id as "serviceId", r.backup_id as "backupId", r.attempts, r.turn`,
-    [limit, leaseSeconds],
-  );
-}
-
 /** Returns in how many ms the next backup or restore is due, less than 0 when it was before; undefined when none is. */
 export async function msUntilDue(db: Db): Promise<number | undefined> {
   const text = `select ${epochMs("due.at")} - ${epochMs("now()")} as "inMs" from (select least(
-      (select min(due_at) from backups), (select min(due_at) from restores r where ${POSSIBLE})) as at) due`;
+      (select min(due_at) from backups), (select min(due_at) from restores r where ${RESTORE_POSSIBLE})) as at) due`;
   return (await one<{ inMs: number | null }>(db, "backups_next", text, []))?.inMs ?? undefined;
 }
 
@@ -260,17 +213,6 @@ export function renewBackup(db: Db, { id, turn }: TakenBackup, leaseSeconds: num
     `update backups set due_at = now() + make_interval(secs => $3)
      where id = $1 and turn = $2 and status = 'running' and deleting_at is null`,
     [id, turn, leaseSeconds],
-  );
-}
-
-/** Prolongs the lease of a restore. Returns 0 when its service is being deleted, or it was taken again. */
-export function renewRestore(db: Db, { serviceId, turn }: TakenRestore, leaseSeconds: number) {
-  return execute(
-    db,
-    "restore_renew",
-    `update restores r set due_at = now() + make_interval(secs => $3) from services s
-     where r.service_id = $1 and r.turn = $2 and r.status = 'running' and s.id = r.service_id and s.deleting_at is null`,
-    [serviceId, turn, leaseSeconds],
   );
 }
 
@@ -295,18 +237,6 @@ export function endBackup(tx: Tx, { id, turn }: TakenBackup, ending: Ending) {
   );
 }
 
-/** Records how a restore ended. Returns 0 when it was taken again. */
-export function endRestore(tx: Tx, { serviceId, turn }: TakenRestore, failure: string | undefined) {
-  return execute(
-    tx,
-    "restore_end",
-    `update restores set status = case when $3::text is null then 'succeeded' else 'failed' end, failure = $3,
-       finished_at = now(), due_at = null
-     where service_id = $1 and turn = $2 and status = 'running'`,
-    [serviceId, turn, failure ?? null],
-  );
-}
-
 /** Has a backup taken again, in a while, after an attempt that failed or was `interrupted`. */
 export function postponeBackup(db: Db, { id, turn }: TakenBackup, seconds: number, interrupted = false) {
   return execute(
@@ -315,16 +245,6 @@ export function postponeBackup(db: Db, { id, turn }: TakenBackup, seconds: numbe
     `update backups set due_at = now() + make_interval(secs => $3), attempts = attempts + $4
      where id = $1 and turn = $2 and due_at is not null`,
     [id, turn, seconds, interrupted ? 0 : 1],
-  );
-}
-
-export function postponeRestore(db: Db, taken: TakenRestore, seconds: number, interrupted = false) {
-  return execute(
-    db,
-    "restore_postpone",
-    `update restores set due_at = now() + make_interval(secs => $3), attempts = attempts + $4
-     where service_id = $1 and turn = $2 and due_at is not null`,
-    [taken.serviceId, taken.turn, seconds, interrupted ? 0 : 1],
   );
 }
 
@@ -338,39 +258,9 @@ export function removeBackup(db: Db, { id, turn }: TakenBackup) {
   );
 }
 
-/**
- * Marks the backups of an addon as being removed that are kept no longer: nightly ones except the newest `kept`, and those
- * that failed a month ago.
- */
-export function pruneBackups(tx: Tx, serviceId: string, kept: number) {
-  return execute(
-    tx,
-    "backups_prune",
-    `update backups b set deleting_at = now(), due_at = now()
-     where b.service_id = $1 and b.deleting_at is null and b.kept_until is null
-       and (b.status = 'failed' and b.started_at < now() - interval '30 days'
-         or b.status = 'succeeded' and b.trigger = 'nightly' and b.id not in (
-           select id from backups where service_id = $1 and status = 'succeeded' and trigger = 'nightly'
-             and deleting_at is null order by id desc limit $2))
-       and not exists (select from restores r where r.backup_id = b.id and r.status = 'running')`,
-    [serviceId, kept],
-  );
-}
-
 /** Returns the key of a backup's object; undefined when it did not succeed, or is being removed. */
 export async function findKey(db: Db, backupId: string): Promise<string | undefined> {
   const text =
     "select object as key from backups where id = $1 and status = 'succeeded' and deleting_at is null";
   return (await one<{ key: string }>(db, "backup_key", text, [backupId]))?.key;
-}
-
-/** Returns the key of a backup's object and whose it is; undefined when it did not succeed, or is being removed. */
-export function findObject(db: Db, { backupId }: TakenRestore) {
-  return one<{ key: string; serviceId: string; uploaded: boolean }>(
-    db,
-    "backup_object",
-    `select object as key, service_id as "serviceId", trigger = 'uploaded' as uploaded from backups
-     where id = $1 and status = 'succeeded' and deleting_at is null`,
-    [backupId],
-  );
 }
