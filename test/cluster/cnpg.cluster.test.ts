@@ -89,11 +89,16 @@ test("with the chart, a PostgreSQL addon runs on CloudNativePG: standbys, passwo
   );
   await query("drop table notes");
   await world.must("POST", `${S}/restore`, { at: moment, confirmImpact: true });
-  await eventually("it has its data of that moment", async () => {
-    const { restore } = (await show()).backups;
-    expect(restore?.failure).toBeUndefined();
-    return restore?.status === "succeeded";
-  });
+  // A server is made, recovers, is dumped and goes, and then that is restored.
+  await eventually(
+    "it has its data of that moment",
+    async () => {
+      const { restore } = (await show()).backups;
+      expect(restore?.failure).toBeUndefined();
+      return restore?.status === "succeeded";
+    },
+    600_000,
+  );
   expect(await query("select text from notes")).toBe("third");
   await query("update notes set text = 'first'");
 

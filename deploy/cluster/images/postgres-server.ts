@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { SERVER_RELEASE, serverArchive } from "../../../services/deployer/addons/local/postgres-programs.ts";
 import { run } from "../commands.ts";
 import { withLock } from "../lock.ts";
+import { installPip } from "../node/packages.ts";
 import { folders } from "../settings.ts";
 
 /** Fetches the archive of PostgreSQL's whole server, unless it is there, and returns its path. */
@@ -12,6 +13,7 @@ export async function fetchServer(): Promise<string> {
   const file = join(folder, `postgresql-${SERVER_RELEASE}-${process.arch}.tar.gz`);
   await withLock(folder, async () => {
     if (existsSync(file)) return;
+    await installPip();
     const work = await mkdtemp(join(folder, "postgresql-"));
     try {
       const running = async (program: string, args: string[], { cwd }: { cwd?: string } = {}) => ({

@@ -43,6 +43,13 @@ export async function findObstacle(): Promise<string | undefined> {
   return undefined;
 }
 
+/** Installs pip, by which PostgreSQL is fetched, unless there is one. */
+export async function installPip(): Promise<void> {
+  if (await works("python3", ["-m", "pip", "--version"])) return;
+  await run("apt-get", ["update", "-qq"]);
+  await run("apt-get", ["install", "-qq", "-y", "--no-install-recommends", "python3-pip"]);
+}
+
 /** Installs the missing Debian packages, without starting any of their services. */
 export async function installPackages(): Promise<void> {
   const names = missing();
