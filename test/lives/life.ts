@@ -381,6 +381,8 @@ function createLife(company: Company, random: Random) {
     const one = current();
     cardFixedAt = Number.POSITIVE_INFINITY;
     if (!one || card === next) return;
+    // The provider has begun to count down to when it gives up.
+    if (next === FAILING && (await stillOpen(one)) > 0) return;
     card = next;
     const method = await stripe.paymentMethods.attach(next, { customer: one.customer });
     await stripe.subscriptions.update(one.id, { default_payment_method: method.id });
@@ -489,15 +491,27 @@ function createLife(company: Company, random: Random) {
   async function noteUnpaid(one: Subscribed): Promise<void> {
     const term = one.terms.at(-1)!;
     const { data } = await stripe.invoices.list({ subscription: one.id, limit: 100 });
-    const startsOf = (invoices: typeof data) =>
-      new Set(invoices.flatMap(({ lines }) => lines.data.map(({ period }) => period.start)));
+    const startsOf = (invoices: typeof data, kind = "") =>
+      new Set(
+        invoices.flatMap(({ lines }) =>
+          lines.data
+            .filter(({ pricing, amount }) => kind === "" || (isOf(pricing, kind) && amount !== 0))
+            .map(({ period }) => period.start),
+        ),
+      );
+    const isOf = (pricing: (typeof data)[number]["lines"]["data"][number]["pricing"], kind: string) =>
+      pricing?.price_details?.product?.startsWith(`berth_${kind}`) ?? false;
     const unpaid = startsOf(data.filter(({ status }) => status !== "paid"));
     // A card that is good again pays nothing before the provider tries it again.
     const isDeclined =
       card === FAILING || startsOf(data.filter(({ status }) => status === "open")).has(term.start);
     term.unpaid = unpaid.has(term.start) && (isDraft(term.start, clock.now()) || isDeclined);
+    const unpaidSeats = startsOf(
+      data.filter(({ status }) => status !== "paid"),
+      "seat",
+    );
     // Members who are added to a month wait for its next invoice.
-    for (const added of term.added) added.unpaid = !term.year || unpaid.has(added.at);
+    for (const added of term.added) added.unpaid = !term.year || unpaidSeats.has(added.at);
   }
 
   async function isUnderReview(id: string): Promise<boolean> {
