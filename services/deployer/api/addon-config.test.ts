@@ -194,6 +194,13 @@ describe("where addons have volumes, and versions to choose from", () => {
       message: expect.stringContaining("from: service"),
     });
     expect((await change({ version: "17" })).config).toMatchObject({ version: "17" });
+    const other = { ...environment, name: "unsaid", type: "postgres" };
+    await catalog.createService(other);
+    await isReady(environment.at("unsaid"));
+    const say = (version: string) =>
+      catalog.updateService({ ...environment.at("unsaid"), config: { version } });
+    expect(await refused(say("17"))).toBe("422 validation_failed not_supported_here");
+    expect((await say("18")).config).toMatchObject({ version: "18" });
     const fork = await create({ version: "18" }, { name: "newer", from: { service: id } });
     expect(fork.config).toMatchObject({ version: "18", storageGib: 12 });
     await isReady(environment.at("newer"));

@@ -17,7 +17,7 @@ export const NO_STANDBYS =
 export const NO_REDIS_STANDBYS = "A redis addon has one server.";
 
 const KEEPS_VERSION =
-  "An addon keeps its version. Create another one with this version from the data of this one (from: service), and connect its apps to it.";
+  "An addon keeps its version. Create another one with this version from its data (from: service), and let that take its place (promote).";
 const GIB = 1024 ** 3;
 /** For the server to say what it is: a service is shown without it otherwise. */
 const MOST_MS = 2_000;
@@ -54,12 +54,19 @@ export async function requireChange(
   const version = change.version === config.version ? undefined : change.version;
   const storageGib = change.storageGib === config.storageGib ? undefined : change.storageGib;
   const storageMaxGib = change.storageMaxGib === config.storageMaxGib ? undefined : change.storageMaxGib;
-  if (version !== undefined && !staged) throw invalid("config.version", "not_supported_here", KEEPS_VERSION);
   await requireChoice(servers, type, { version, storageGib, storageMaxGib });
   if (staged) return;
   const addon = { serviceId, type: type as AddonType, environmentId, engine: addonEngine ?? undefined };
+  if (version !== undefined) await requireSameVersion(servers, addon, version);
   for (const [field, gib] of Object.entries({ storageGib, storageMaxGib }))
     if (gib) await requireGrowth(servers, addon, `config.${field}`, gib, config.storageGib);
+}
+
+/** Throws 422 unless the server of an addon has this version: it may be said of one that was made without. */
+async function requireSameVersion(servers: Servers, addon: PlacedAddon, version: string): Promise<void> {
+  const { version: found = "" } = await servers.describe(addon).catch(refuseUnavailable);
+  if (found !== version && !found.startsWith(`${version}.`))
+    throw invalid("config.version", "not_supported_here", KEEPS_VERSION);
 }
 
 async function requireGrowth(
