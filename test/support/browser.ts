@@ -6,8 +6,16 @@ import { findOnPath } from "./on-path.ts";
 /** The path of the system's Chromium; undefined when there is none. */
 export const chromiumProgram = findOnPath("chromium", "chromium-browser", "google-chrome");
 
-export const openBrowser = (...args: string[]): Promise<Browser> =>
-  chromium.launch({ executablePath: chromiumProgram!, args: ["--no-sandbox", ...args], timeout: 120_000 });
+/** As patient as a busy machine needs. */
+const PATIENCE_MS = 120_000;
+
+/** Starts the system's Chromium, whose pages wait as long for what they are asked for. */
+export async function openBrowser(...args: string[]): Promise<Browser> {
+  const options = { executablePath: chromiumProgram!, args: ["--no-sandbox", ...args] };
+  const browser = await chromium.launch({ ...options, timeout: PATIENCE_MS });
+  browser.on("context", (context) => context.setDefaultTimeout(PATIENCE_MS));
+  return browser;
+}
 
 /** Returns what a page complains about, and what it asks of other hosts, as that happens. */
 export function complaintsOf(page: Page, origin: string): string[] {
