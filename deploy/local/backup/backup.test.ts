@@ -73,8 +73,12 @@ test("a machine is restored elsewhere from a backup and its keys, and from neith
   const before = await eventually("the addon is ready", () => database().catch(() => undefined));
   async function deploy() {
     const { version } = await must<{ version: number }>("POST", `${S}/deploy-from-archive`, { archiveRef });
-    const deployed = () => must<{ healthyAt?: string }>("GET", `${S}/deployments/${version}`);
-    await eventually("it is healthy", async () => (await deployed()).healthyAt);
+    await eventually("it is healthy", async () => {
+      type Deployment = { status: string; healthyAt?: string };
+      const deployed = await must<Deployment>("GET", `${S}/deployments/${version}`);
+      if (deployed.status === "failed") throw new Error(`it failed: ${JSON.stringify(deployed)}`);
+      return deployed.healthyAt;
+    });
   }
   await deploy();
   await tables(before.value, "create table customers (name text)");

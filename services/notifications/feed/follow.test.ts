@@ -47,9 +47,19 @@ function collect(client: Client, lastEventId?: string) {
   };
 }
 
+/** While any transaction of the server is older than what was written, that counts as unseen. */
+async function untilSettled(): Promise<void> {
+  const { rows } = await berth.pool.query("select pg_current_xact_id()::text as xid");
+  await eventually("no transaction is older", async () => {
+    const text = "select pg_snapshot_xmin(pg_current_snapshot()) > $1::text::xid8 as settled";
+    return (await berth.pool.query(text, [rows[0].xid])).rows[0].settled;
+  });
+}
+
 test("a new notification is sent once to each stream of its user, on every process, and to no other user's", async () => {
   const [userId, stranger] = [newId("usr"), newId("usr")];
   const old = await insertRow(berth.pool, userId);
+  await untilSettled();
   const streams = [collect(berth.as(userId)), collect(berth.as(userId, other.port))];
   for (const stream of streams) await stream.untilCount(1);
   await insertRow(berth.pool, stranger);
