@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -29,3 +29,18 @@ test.skipIf(!wallsHere)(
     expect(await can('test -w "$1" || test -w "$1/package.json"')).toBe(false);
   },
 );
+
+test.skipIf(!wallsHere)("programs that lie in /tmp are seen, and what lies beside them is not", async () => {
+  const [folder, berth] = await Promise.all([1, 2].map(() => mkdtemp("/tmp/berth-walls-")));
+  onTestFinished(async () => {
+    for (const made of [folder!, berth!]) await rm(made, { recursive: true });
+  });
+  await mkdir(join(berth!, "node/bin"), { recursive: true });
+  for (const file of ["node/bin/node", "secrets.json"]) await writeFile(join(berth!, file), "");
+  const walls = await wallsHere!([folder!]);
+  const tools = [join(berth!, "node/bin")];
+  const sight = { cwd: folder!, write: [folder!], tmp: folder!, tools };
+  const look = 'test -r "$1/node/bin/node" && ! test -e "$1/secrets.json"';
+  const [file, ...args] = walls(["/bin/sh", "-c", look, "sh", berth!], sight);
+  await promisify(execFile)(file!, args);
+});

@@ -16,11 +16,14 @@ export type Sight = {
   write: string[];
   /** Its /tmp. */
   tmp: string;
-  /** Folders with programs: it can read them also where they are below the home folder. */
+  /** Folders with programs: it can read them also where they are below the home folder or /tmp. */
   tools?: string[];
   /** Whether it can write the home folder of this process's user: tools of builds have their caches there. */
   home?: boolean;
 };
+
+/** Which each program has of its own. */
+const TMP = ["/tmp", "/var/tmp"];
 
 /** Returns the command that runs another one behind walls. */
 export type Walls = (argv: string[], sight: Sight) => string[];
@@ -75,13 +78,15 @@ function optionsOf(hidden: string[], home: string, sight: Sight): string[] {
   const bind = (kind: "bind" | "ro-bind", ...folders: string[]) =>
     folders.filter((folder) => existsSync(folder)).flatMap((folder) => [`--${kind}`, folder, folder]);
   const homes = home === "/" ? [] : writesHome ? bind("bind", home) : ["--tmpfs", home];
-  // Also the Node.js that runs Berth: for the same reason.
-  const programs = [dirname(process.execPath), ...tools].filter((folder) => folder.startsWith(`${home}/`));
+  // Also the Node.js that runs Berth, wherever it is.
+  const programs = [dirname(process.execPath), ...tools].filter((folder) =>
+    [home, ...TMP].some((hides) => folder.startsWith(`${hides}/`)),
+  );
   return [
     ...["--unshare-user", "--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL"],
     ...["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"],
     ...bind("ro-bind", ...RESOLVERS),
-    ...["--bind", tmp, "/tmp", "--bind", tmp, "/var/tmp"],
+    ...TMP.flatMap((folder) => ["--bind", tmp, folder]),
     ...homes,
     ...bind("ro-bind", ...(writesHome ? [PROJECT] : [])),
     ...bind("ro-bind", ...programs.map((folder) => prefixOf(folder, home))),
