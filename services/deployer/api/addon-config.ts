@@ -40,6 +40,11 @@ export async function requireChoice(servers: Servers, type: string, config: Aske
     throw invalid("config.storageMaxGib", "not_supported_here", storageGrowsReason);
 }
 
+/** Whether a change asks for something that only servers of addons have, or may lack. */
+export function asksOfServer({ replicas, version, storageGib, storageMaxGib }: Asked): boolean {
+  return [replicas, version, storageGib, storageMaxGib].some((one) => one !== undefined);
+}
+
 /** Throws 422 for a change that the server of an addon cannot follow. */
 export async function requireChange(
   servers: Servers,

@@ -70,7 +70,7 @@ import { requireGrowable, requireRunnable, resumeIfAllowed } from "../suspension
 import { type AddonType, isDeployable } from "../terms/services.ts";
 import { isPrivate, type StoredConfig } from "../terms/stored-config.ts";
 import { resizeUsage } from "../usage/intervals.ts";
-import { requireChange, requireChoice, serverShown } from "./addon-config.ts";
+import { asksOfServer, requireChange, requireChoice, serverShown } from "./addon-config.ts";
 import { promote } from "./promote.ts";
 import { streamEnvironment } from "./streams/environment.ts";
 import type { FollowedEnvironments } from "./streams/followed-environments.ts";
@@ -296,7 +296,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const { source, config, unsetEnv, name = request.service } = request;
       const renames = name !== request.service;
       const configures = source !== undefined || config !== undefined || unsetEnv.length > 0;
-      if (config)
+      if (config && asksOfServer(config))
         await requireChange(
           deps.addonServers,
           request.environmentId,
