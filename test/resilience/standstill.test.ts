@@ -56,7 +56,8 @@ test("NATS that loses its store is noticed, and what changes after that takes ef
     Promise.all(
       processes.map(async (name) => {
         const answer = await fetch(`http://127.0.0.1:${world.ports[name]}/readyz${query}`);
-        return `${name} ${answer.status} ${(await answer.text()).trim()}`;
+        const [state] = (await answer.text()).split("\n");
+        return `${name} ${answer.status} ${state}`;
       }),
     );
   const all = (answer: string) => processes.map((name) => `${name} ${answer}`).join();
