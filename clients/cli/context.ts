@@ -95,12 +95,17 @@ export function createContext({ io, common, signal, loadCommands }: Given) {
     if (given) return { ...at, service: given };
     if (linked?.service && linked.environment.id === at.environmentId)
       return { ...at, service: linked.service };
-    const all = await (await berth()).services.list(at, { limit: 100 }, { signal }).all();
-    const own = all.filter(({ type }) => type !== "postgres" && type !== "redis");
+    const own = await services(at);
     return {
       ...at,
       service: pick<Service>(own, undefined, "service", "-s", "berth services create NAME").name,
     };
+  }
+
+  /** The services of an environment that are not addons. One that is being deleted answers nothing any more. */
+  async function services(at: EnvironmentAddress): Promise<Service[]> {
+    const all = await (await berth()).services.list(at, { limit: 100 }, { signal }).all();
+    return all.filter(({ type, status }) => type !== "postgres" && type !== "redis" && status !== "deleting");
   }
 
   return {
@@ -111,7 +116,7 @@ export function createContext({ io, common, signal, loadCommands }: Given) {
     link,
     session,
     berth,
-    at: { account, project, environment, service },
+    at: { account, project, environment, service, services },
     /** Lines that say what continues when the user cancels. */
     whenCanceled,
     /** Replaces them. */

@@ -124,11 +124,12 @@ test("of a repository with several apps, berth names the setting that chooses on
   await several.must(["api", "PATCH", path, "-s", "api", "-d", '{"config":{"rootDirectory":"apps/api"}}']);
   expect((await open((await several.must(["up", "-s", "api"])).trim())).body).toBe("from the api");
   several.remove();
+  // It is being deleted while the tests below go on.
   await machine.must(["services", "delete", "api", "--yes"]);
 });
 
 const serve = (text: string) =>
-  `require("http").createServer((_, res) => res.end("${text}")).listen(process.env.PORT)`;
+  `process.on("SIGTERM", () => {}); require("http").createServer((_, res) => res.end("${text}")).listen(process.env.PORT)`;
 
 test("a rollback shows what changes, asks, and is refused where nobody can answer", async () => {
   const asked = await machine.berth(["rollback", "1"]);

@@ -78,8 +78,7 @@ async function urlOf(ctx: Context, at: EnvironmentAddress, { name, type }: Servi
   const berth = await ctx.berth();
   const { signal } = ctx;
   const isUrl = ({ connection }: Variable) => connection?.service === name && connection.key === "URL";
-  const services = await berth.services.list(at, { limit: 100 }, { signal }).all();
-  const own = services.filter((each) => each.type !== "postgres" && each.type !== "redis");
+  const own = await ctx.at.services(at);
   for (const address of [at, ...own.map((each) => ({ ...at, service: each.name }))]) {
     for await (const variable of berth.variables.list(address, { limit: 100 }, { signal })) {
       if (!isUrl(variable)) continue;
