@@ -92,6 +92,18 @@ function termOf({ end, tax }: Bought, term: Term): number {
   );
 }
 
+/**
+ * Returns by how many cents what is charged may differ: a year with a larger plan gives back parts of several invoices, and
+ * the tax of each line of them is rounded.
+ */
+export function roundingOf(bought: Bought[]): number {
+  const inParts = bought.filter(({ terms, end, tax }) => {
+    const year = terms.at(-1)?.year && terms.some(({ settled }) => settled);
+    return tax > 0 && year && end?.now && end.refund === "made";
+  });
+  return 2 * inParts.length;
+}
+
 /** Returns an amount with its tax, which is rounded. */
 function withTax(cents: number, tax: number): number {
   return cents + Math.sign(cents) * Math.round((Math.abs(cents) * tax) / 100);

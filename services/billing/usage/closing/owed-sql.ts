@@ -55,7 +55,7 @@ export function listAdjustments(
 /**
  * Returns from when (s) what an account runs beyond the allowance in a period that is not billed is owed with its next
  * subscription: since a plan, or an agreement, has ended; undefined for an account that never had a plan, and while it has
- * a subscription, of which only the period is not known yet.
+ * a subscription of which only the period is not known yet.
  */
 export async function findOwedFrom(
   db: Db,
@@ -69,7 +69,8 @@ export async function findOwedFrom(
      where exists (select from compute_periods p where p.account_id = $1 and p.ended_at <= to_timestamp($2))
        and not exists (select from accounts a where a.id = $1 and a.direct_agreement)
        and not exists (select from subscriptions s where s.account_id = $1 and s.created_at <= to_timestamp($2)
-         and s.status not in ('canceled', 'incomplete_expired'))`,
+         and s.status not in ('canceled', 'incomplete_expired')
+         and not exists (select from compute_periods p where p.account_id = $1 and p.started_at >= to_timestamp($2)))`,
     [accountId, start],
   );
   return row && Math.ceil(row.from);

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { UsageThresholdSchema } from "../../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { newId } from "../../../kit/ids.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
+import { putSubscription } from "../../subscription/sql.ts";
 import { startUsage, type TestUsage } from "../testing.ts";
 import { FREEZE_AFTER_SECONDS } from "./freeze.ts";
 
@@ -156,4 +157,26 @@ test("what ran under an agreement is not owed", async () => {
   );
   await service.seen(end + 6 * DAY);
   expect(await owedUsd(accountId)).toBeCloseTo(2 * DAILY, 3);
+});
+
+test("what ran before a subscription's compute began is owed, also if the subscription began as the former one ended", async () => {
+  const accountId = newId("acc");
+  const end = berth.clock.now + DAY;
+  await berth.computePeriod(accountId, berth.clock.now, end);
+  const service = await large(accountId, end);
+  await service.seen(end + HOUR);
+  const subscription = { id: `sub_${accountId}`, accountId, tier: "pro", cadence: "monthly" } as const;
+  await putSubscription(berth.pool, {
+    ...{ ...subscription, status: "active", priceVersion: "2026-11", items: [], cancelAtPeriodEnd: false },
+    ...{ created: new Date(end * 1_000), currentPeriodEnd: new Date((end + 31 * DAY) * 1_000) },
+  });
+  // Of a subscription that is new, only the period is not known yet: nothing may be owed.
+  expect(await owedUsd(accountId)).toBe(0);
+  // Its compute item was added a day late, as billing was away.
+  await service.seen(end + DAY);
+  await berth.computePeriod(accountId, end + DAY, end + 31 * DAY);
+  await service.stop(end + DAY + HOUR);
+  expect((await berth.usage(accountId)).adjustmentUsd).toBeCloseTo(DAILY, 4);
+  await berth.advance(end + DAY + FREEZE_AFTER_SECONDS + HOUR);
+  expect((await berth.usage(accountId)).adjustmentUsd).toBeCloseTo(DAILY, 4);
 });
