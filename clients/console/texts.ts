@@ -495,6 +495,7 @@ export const texts = {
       "service.update": "changed the service {name}[, renamed from {formerName}]",
       "service.delete": "deleted the service {name}",
       "service.restart": "restarted the service {name}",
+      "service.grow": "enlarged the volume of the addon {name} from {from} to {to} GiB",
       "service.promote": "gave the addon {formerName} the name {name}",
       "service.rotate_credentials": "changed the password of the addon {name}",
       "deployment.create": "deployed version {version} of {service}[, back to version {restoredVersion}]",
