@@ -38,6 +38,7 @@ import { createStreams } from "./streams/open-streams.ts";
 import { deleteExpiredSlots } from "./streams/sql.ts";
 import { createStreamSlots } from "./streams/stream-limit.ts";
 import { SWEEP } from "./tasks.ts";
+import { isTunnel, registerTunnels } from "./tunnels/tunnel-proxy.ts";
 import { registerDownloads } from "./uploads/download-proxy.ts";
 import { registerUploads } from "./uploads/upload-proxy.ts";
 import { createForward } from "./upstream/forward.ts";
@@ -90,6 +91,7 @@ export async function start(config: GatewayConfig, log: Logger) {
     bodyMs: config.bodySeconds * 1_000,
     resourceMetadata: () => resourceMetadataUrl(installation()),
     notFoundPage: (sentence) => errorPage("There is no such page", sentence),
+    takesOver: isTunnel,
   });
   const idempotency = createIdempotency({ pool, keys, log });
   const routes = allRoutes();
@@ -118,6 +120,7 @@ export async function start(config: GatewayConfig, log: Logger) {
   const mcp = registerMcp(app, { auth, limiter, installation, servers, tracing, log });
   const uploads = registerUploads(app, config.deployerUrl, { tracing, log });
   const downloads = registerDownloads(app, config.deployerUrl, { tracing, log });
+  registerTunnels(app, config.deployerUrl, { tracing, log });
   const oauth = registerOauth(app, {
     providerUrl: config.oauthUrl ?? config.identityUrl,
     identity: backends.client(InternalService, config.identityUrl),

@@ -497,6 +497,7 @@ export const texts = {
       "service.restart": "restarted the service {name}",
       "service.grow": "enlarged the volume of the addon {name} from {from} to {to} GiB",
       "service.promote": "gave the addon {formerName} the name {name}",
+      "service.tunnel": "opened a tunnel to the addon {name}",
       "service.rotate_credentials": "changed the password of the addon {name}",
       "deployment.create": "deployed version {version} of {service}[, back to version {restoredVersion}]",
       "deployment.cancel": "canceled version {version} of {service}",

@@ -77,6 +77,7 @@ export const METHODS: Record<string, Record<string, string>> = {
     delete: "deleteService",
     restart: "restartService",
     rotateCredentials: "rotateCredentials",
+    openTunnel: "openTunnel",
     promote: "promoteService",
   },
   backups: {

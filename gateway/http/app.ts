@@ -45,10 +45,13 @@ export function createApp(options: {
   resourceMetadata: () => string;
   /** Returns the page for a person who opened a path that is none. */
   notFoundPage: (sentence: string) => Pick<GatewayResponse, "type" | "body" | "more">;
+  /** Which requests that ask for another protocol get it. */
+  takesOver: (request: IncomingMessage) => boolean;
 }): App {
   const { log } = options;
   const app = fastify({
     logger: false,
+    http: { shouldUpgradeCallback: options.takesOver },
     genReqId: (raw) => requestId(raw.headers["x-request-id"]),
     trustProxy: options.trustProxy ?? false,
     keepAliveTimeout: KEEP_ALIVE_MS,

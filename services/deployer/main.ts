@@ -15,6 +15,7 @@ import { startService } from "../kit/process/service.ts";
 import { environmentPlans } from "./accounts/environment-plans.ts";
 import { billingHandlers, identityHandlers } from "./accounts/provisioning.ts";
 import { createAddons } from "./addons/lifecycle.ts";
+import { createTunnels } from "./addons/tunnels/tunnels.ts";
 import { startGrowingVolumes } from "./addons/volumes/grow-volumes.ts";
 import { backupService } from "./api/backup-service.ts";
 import { catalogService } from "./api/catalog-service.ts";
@@ -122,6 +123,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
         router.service(InternalService, internalService({ pool, secrets, addonServers }));
       },
       other: engine.other,
+      upgrades: createTunnels({ pool, secrets, servers: addonServers, log }),
       async detail() {
         const onOperator = (await addonServers.postgresEngine()) === "cnpg";
         return `New PostgreSQL addons run on ${onOperator ? "CloudNativePG" : "the usual engine"}.`;

@@ -61,7 +61,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
     floors: [
       "main",
       "mcp",
-      "docs oauth requests",
+      "docs oauth requests tunnels",
       "console pages streams uploads webhooks",
       "auth limits upstream",
       "config http routing",

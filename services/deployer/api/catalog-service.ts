@@ -28,6 +28,7 @@ import { holdAccount } from "../accounts/sql.ts";
 import { newPassword } from "../addons/lifecycle.ts";
 import type { AddonServers } from "../addons/port.ts";
 import { beginRotation } from "../addons/sql.ts";
+import { sealTicket } from "../addons/tunnels/ticket.ts";
 import { beginFork, findForkStorage, requireForkable, requireForkMoment } from "../backups/fork.ts";
 import { archiveShown } from "../backups/point-in-time.ts";
 import { accept, stagedInput } from "../deployments/accept/accept.ts";
@@ -403,6 +404,19 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         await auditWrite(tx, ctx, request.accountId, "service.rotate_credentials", service);
         await enqueue(tx, [service.id]);
         return toService(await requireService(tx, request));
+      });
+    },
+
+    async openTunnel(request, ctx) {
+      return effect(pool, ctx, async (tx) => {
+        const service = await requireService(tx, request);
+        if (isDeployable(service.type))
+          throw invalid("service", "not_addon", `A ${service.type} service has no tunnel: it is no addon.`);
+        if (service.deleting) throw serviceDeleting();
+        if (service.addonState !== "ready")
+          throw conflict("service_not_ready", "The addon has no server yet.");
+        await auditWrite(tx, ctx, request.accountId, "service.tunnel", service);
+        return sealTicket(secrets, service.id, Date.now());
       });
     },
 

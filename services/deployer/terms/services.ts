@@ -8,6 +8,9 @@ export const ADDON_TYPES = ["postgres", "redis"] as const;
 
 export type AddonType = (typeof ADDON_TYPES)[number];
 
+/** Where the servers of addons listen on a cluster. */
+export const ADDON_PORTS = { postgres: 5432, redis: 6379 };
+
 /** Whether services of a type run deployments. The others are managed addons. */
 export function isDeployable(type: string): type is ServiceType {
   return type === "web" || type === "worker" || type === "cron";

@@ -1,6 +1,7 @@
 import http from "node:http";
 import http2 from "node:http2";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { idempotencyInterceptor, sweepAnswers } from "../idempotency/idempotency.ts";
@@ -32,6 +33,15 @@ export type ServerOptions = {
   detail?: () => Promise<string>;
   /** Handles requests that are not RPCs. When it returns false, the answer is 404. */
   other?: (req: http.IncomingMessage, res: http.ServerResponse) => boolean;
+  /** Takes over the connections of some requests that ask for another protocol; the others are answered as usual. */
+  upgrades?: Upgrades;
+};
+
+export type Upgrades = {
+  takes: (req: http.IncomingMessage) => boolean;
+  take: (req: http.IncomingMessage, socket: Duplex, head: Buffer) => void;
+  /** Ends those that were taken over, soon. */
+  stop: () => void;
 };
 
 export type RunningServer = { port: number; grpcPort: number; stop: () => Promise<void> };
@@ -49,7 +59,7 @@ const JSON_OPTIONS = { ignoreUnknownFields: false, alwaysEmitImplicit: true };
  * accepts no new requests, ends streams, and waits up to 4 s for requests under way.
  */
 export async function serve(options: ServerOptions): Promise<RunningServer> {
-  const { answers } = options;
+  const { answers, upgrades } = options;
   const stopping = new AbortController();
   let currentPaths = new Map<string, string>();
   const interceptors = [serverInterceptor(options), ...(answers ? [idempotencyInterceptor(answers)] : [])];
@@ -85,10 +95,13 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
     if (!(req instanceof http.IncomingMessage) || !unaryJson.answer(req, res as http.ServerResponse))
       rpc(req, res);
   };
-  const plain = http.createServer({ keepAliveTimeout: 75_000, requestTimeout: REQUEST_MS }, (req, res) => {
+  const limits = { keepAliveTimeout: 75_000, requestTimeout: REQUEST_MS };
+  const shouldUpgradeCallback = (req: http.IncomingMessage) => upgrades?.takes(req) === true;
+  const plain = http.createServer({ ...limits, shouldUpgradeCallback }, (req, res) => {
     closeConnectionsOnShutdown(res);
     answer(req, res);
   });
+  if (upgrades) plain.on("upgrade", upgrades.take);
   const h2c = http2.createServer({}, answer);
   const sessions = new Set<http2.ServerHttp2Session>();
   h2c.on("session", (session) => {
@@ -104,6 +117,7 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
     stop: async () => {
       const closed = Promise.all([closeGracefully(plain, STOP_MS), close(h2c), sweep?.stop()]);
       stopping.abort();
+      upgrades?.stop();
       for (const session of sessions) session.close();
       const late = setTimeout(() => {
         for (const session of sessions) session.destroy();

@@ -70,6 +70,7 @@ type ServiceParts = {
   /** The events of other services that it consumes. */
   consumers?: ConsumerDefinition[];
   other?: ServerOptions["other"];
+  upgrades?: ServerOptions["upgrades"];
   detail?: ServerOptions["detail"];
   /** Starts background work, once RPCs are served. */
   background?: () => Running | Promise<Running>;
@@ -105,6 +106,7 @@ export async function startService(
     ready: async () => (await pool.query("select 1")).rowCount === 1,
     eventsFlow,
     other: parts.other,
+    upgrades: parts.upgrades,
     detail: parts.detail,
   });
   const background = await parts.background?.();

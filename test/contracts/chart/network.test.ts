@@ -77,6 +77,20 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(rules(external)).toEqual([{ ports: [{ protocol: "TCP", port: 443 }] }]);
   });
 
+  test("the deployer alone reaches the servers of addons, of this installation alone", () => {
+    const policies = ofKind<V1NetworkPolicy>(bundled, "NetworkPolicy");
+    const reaches = policies.filter(({ spec }) => JSON.stringify(spec?.egress ?? []).includes("instance"));
+    expect(reaches.map(({ metadata }) => metadata!.name)).toEqual(["berth-deployer"]);
+    const rule = reaches[0]!.spec!.egress!.find(({ ports }) => ports?.some(({ port }) => port === 6379))!;
+    expect(rule.ports).toEqual([5432, 6379].map((port) => ({ protocol: "TCP", port })));
+    expect(rule.to).toMatchObject([
+      {
+        namespaceSelector: { matchLabels: { "berth.dev/installation": "berth-builds" } },
+        podSelector: { matchExpressions: [{ key: "berth.dev/kind", values: ["addon", "instance"] }] },
+      },
+    ]);
+  });
+
   test("the cluster's DNS alone is asked: by the platform, by builds and by apps", async () => {
     const rules = (manifests: Manifest[]) =>
       ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy").flatMap(({ spec }) =>

@@ -128,6 +128,13 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
     return { path, body: {}, named: byId, audited: created("service.rotate_credentials") };
   },
 
+  async OpenTunnel(door) {
+    const S = await runningAddon(door);
+    const { id } = await door.must<Made>("GET", S);
+    const named = (answer: Made) => String(answer.path);
+    return { path: `${S}/tunnel`, body: {}, named, audited: { action: "service.tunnel", target: () => id } };
+  },
+
   async PromoteService(door) {
     const S = await runningAddon(door);
     const next = S.replace(/db$/, "next");

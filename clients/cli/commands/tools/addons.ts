@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { connect as connectTo, createServer, type Socket } from "node:net";
 import type { Service, Variable } from "../../../typescript/src/generated/types.ts";
 import type { EnvironmentAddress } from "../../../typescript/src/path.ts";
 import { command } from "../../command.ts";
@@ -9,8 +8,7 @@ import { refused } from "../../failure.ts";
 import { numberOf } from "../../option-values.ts";
 import { printTable } from "../../terminal/table.ts";
 import { serverOf } from "./addon-options.ts";
-
-const REACH_MS = 5_000;
+import { LOOPBACK, openPort } from "./port.ts";
 
 const list = command({
   name: "addons",
@@ -43,7 +41,7 @@ const connect = command({
   arity: [1, 1],
   takesCommand: true,
   about: [
-    "Takes the address from a variable that refers to the addon's URL, and reveals it, which is recorded in the audit log. It works where the addon is reached from this machine, as on a single machine; on a cluster, addons listen only inside it.",
+    "Goes through a tunnel of Berth, so that it works wherever the addon runs. User and password are those of a variable that refers to the addon's URL: it is revealed, which is recorded in the audit log, as the tunnel is.",
   ],
   examples: [
     ["addons connect db", "open psql"],
@@ -58,16 +56,20 @@ const connect = command({
     const at = await ctx.at.environment();
     const addon = await (await ctx.berth()).services.get({ ...at, service: name! }, { signal });
     const url = await urlOf(ctx, at, addon);
-    await reach(url, addon);
-    const port = numberOf("--port", options.port);
-    if (port !== undefined) return forward(ctx, url, port, addon);
-    const [program, args, env] = clientOf(url, addon);
-    const child = spawn(program, [...args, ...rest], { stdio: "inherit", env: { ...process.env, ...env } });
-    const [code] = (await once(child, "exit").catch(() => {
-      throw refused(`${program} is not installed.`, `berth addons connect ${name} --port 0`);
-    })) as [number | null];
-    if (io.json) io.outJson({ exitCode: code });
-    return code ?? 1;
+    const wanted = numberOf("--port", options.port);
+    const { port, close } = await openPort(ctx, { ...at, service: addon.name }, wanted ?? 0);
+    try {
+      if (wanted !== undefined) return await keepOpen(ctx, addon, port);
+      const [program, args, env] = clientOf(url, port, addon);
+      const child = spawn(program, [...args, ...rest], { stdio: "inherit", env: { ...process.env, ...env } });
+      const [code] = (await once(child, "exit").catch(() => {
+        throw refused(`${program} is not installed.`, `berth addons connect ${name} --port 0`);
+      })) as [number | null];
+      if (io.json) io.outJson({ exitCode: code });
+      return code ?? 1;
+    } finally {
+      close();
+    }
   },
 });
 
@@ -91,32 +93,21 @@ async function urlOf(ctx: Context, at: EnvironmentAddress, { name, type }: Servi
   );
 }
 
-/** Throws a true sentence where the addon cannot be reached from here. */
-async function reach({ hostname, port }: URL, { name }: Service): Promise<void> {
-  const socket = connectTo({ host: hostname, port: Number(port) });
-  try {
-    await once(socket, "connect", { signal: AbortSignal.timeout(REACH_MS) });
-  } catch {
-    throw refused(
-      `${name} listens at ${hostname}:${port}, which this machine cannot reach: on a cluster, only services of the environment can.`,
-      "kubectl port-forward, or berth run from a machine in the cluster",
-    );
-  } finally {
-    socket.destroy();
-  }
-}
-
 /** Secrets go by the environment: arguments are seen by other users. */
 function clientOf(
-  url: URL,
+  { username, password, pathname }: URL,
+  port: number,
   { type }: Service,
 ): [program: string, args: string[], env: Record<string, string>] {
-  const { hostname, port, username, password, pathname } = url;
   if (type === "redis")
-    return ["redis-cli", ["-h", hostname, "-p", port], { REDISCLI_AUTH: decodeURIComponent(password) }];
+    return [
+      "redis-cli",
+      ["-h", LOOPBACK, "-p", String(port)],
+      { REDISCLI_AUTH: decodeURIComponent(password) },
+    ];
   const env = {
-    PGHOST: hostname,
-    PGPORT: port,
+    PGHOST: LOOPBACK,
+    PGPORT: String(port),
     PGUSER: decodeURIComponent(username),
     PGPASSWORD: decodeURIComponent(password),
     PGDATABASE: decodeURIComponent(pathname.slice(1)),
@@ -124,39 +115,13 @@ function clientOf(
   return ["psql", [], env];
 }
 
-async function forward(ctx: Context, url: URL, wanted: number, { name }: Service): Promise<number> {
+async function keepOpen(ctx: Context, { name }: Service, port: number): Promise<number> {
   const { io, signal } = ctx;
-  const sockets = new Set<Socket>();
-  const server = createServer((local) => {
-    const remote = connectTo({ host: url.hostname, port: Number(url.port) });
-    for (const [one, other] of [
-      [local, remote],
-      [remote, local],
-    ] as const) {
-      sockets.add(one);
-      one.pipe(other);
-      one.on("error", () => other.destroy());
-      one.on("close", () => {
-        sockets.delete(one);
-        other.destroy();
-      });
-    }
-  });
-  server.listen(wanted, "127.0.0.1");
-  await once(server, "listening").catch((error: Error) => {
-    throw refused(
-      `Port ${wanted} cannot be used: ${error.message}.`,
-      `berth addons connect ${name} --port 0`,
-    );
-  });
-  const { port } = server.address() as { port: number };
-  if (io.json) io.outJson({ host: "127.0.0.1", port });
-  else io.out(`127.0.0.1:${port}`);
+  if (io.json) io.outJson({ host: LOOPBACK, port });
+  else io.out(`${LOOPBACK}:${port}`);
   io.note(`  A port to ${name}, until Ctrl-C. User and password: berth vars reveal`);
   ctx.sayWhenCanceled(`The port to ${name} is closed.`);
   await once(signal, "abort").catch(() => {});
-  server.close();
-  for (const socket of sockets) socket.destroy();
   signal.throwIfAborted();
   return 0;
 }

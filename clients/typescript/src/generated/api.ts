@@ -138,6 +138,7 @@ import type {
   Subscription,
   SubscriptionChange,
   TokensPage,
+  Tunnel,
   UnreadCount,
   UnsetName,
   Unsubscription,
@@ -817,6 +818,13 @@ export class Operations {
      */
     rotateCredentials: (at: ServiceAddress, options?: CallOptions): Promise<Service> =>
       this.#caller.call<Service>("POST", `${pathTo(at, 4)}/rotate-credentials`, { options }),
+    /**
+     * Opens a way to an addon from outside its environment. A WebSocket at the answered path, at the origin of the API, is a connection to the server of the addon: its binary messages are the bytes of the connection, in both directions. Each connection has a WebSocket of its own.
+     *
+     * Role: editor.
+     */
+    openTunnel: (at: ServiceAddress, options?: CallOptions): Promise<Tunnel> =>
+      this.#caller.call<Tunnel>("POST", `${pathTo(at, 4)}/tunnel`, { options }),
     /**
      * Gives an addon the name of another one of the same type and environment, which gets its name in exchange. Variables that are connected to that name lead to this addon from then on, and running services receive its keys. Done again, it is undone.
      *

@@ -1130,6 +1130,23 @@ export type Refusals = {
     internal: never;
     unavailable: never;
   };
+  "services.openTunnel": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    service_not_ready: never;
+    service_deleting: never;
+    idempotency_key_reused: never;
+    conflict: never;
+    payload_too_large: never;
+    unsupported_media_type: never;
+    validation_failed: "not_addon" | "unknown_field" | "too_long" | "out_of_range" | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
   "services.promote": {
     malformed_request: never;
     unauthenticated: never;

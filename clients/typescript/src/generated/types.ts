@@ -1814,6 +1814,13 @@ export type TokensPage = {
   page: Page;
 };
 
+export type Tunnel = {
+  /** Where the WebSocket is opened, at the origin of the API. A secret: whoever has it reaches the server, which still asks for the password. */
+  path: string;
+  /** Until then connections can begin, 5 minutes after the request. Each may last for 8 hours. */
+  expiresAt: string;
+};
+
 export type TypeAllowance = {
   appliedUsd: number;
   coveredServiceId: string;

@@ -1,5 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
-import type { AddonType } from "../../../terms/services.ts";
+import { ADDON_PORTS, type AddonType } from "../../../terms/services.ts";
 import { addonName } from "../../keys.ts";
 import { scramVerifier } from "../../scram.ts";
 
@@ -28,7 +28,7 @@ export const POSTGRES_PATH = `for dir in /usr/lib/postgresql/*/bin; do PATH="$di
  * server accepts connections, so a restart brings in the new one and ends the old one.
  */
 const postgres: Program = {
-  port: 5432,
+  port: ADDON_PORTS.postgres,
   start: (serviceId, memory) => {
     const name = addonName(serviceId);
     return `set -eu
@@ -95,7 +95,7 @@ rm -f restore-*.rdb received.rdb
 
 /** A quarter of the memory is for what redis needs besides the data: buffers, and copied pages during a rewrite. */
 const redis: Program = {
-  port: 6379,
+  port: ADDON_PORTS.redis,
   start: (_serviceId, memory) => `set -eu
 umask 077
 ${putRestored()}mkdir -p ${DATA}/redis

@@ -102,3 +102,23 @@ test("only pods that copy addons reach the object store, by the cluster's DNS", 
     { podSelector: { matchLabels: { "berth.dev/kind": "copy" } }, egress: [{ to: NETWORK.dnsPeers }, rule] },
   ]);
 });
+
+test("the deployer reaches the ports of addons, where it has a namespace", () => {
+  const within = (serviceAccount?: { namespace: string; name: string }) => {
+    const options = { namespacePrefix: "berth", claimsNamespace: "builds", quota: {}, network: NETWORK };
+    const given = { ...options, ...(serviceAccount && { serviceAccount }) };
+    const found = environmentManifests(environment, given).find(
+      ({ object }) => object.metadata?.name === "within",
+    );
+    return (found!.object as V1NetworkPolicy).spec!.ingress;
+  };
+  const neighbours = { _from: [{ podSelector: {} }] };
+  expect(within()).toEqual([neighbours]);
+  const namespaceSelector = { matchLabels: { "kubernetes.io/metadata.name": "platform" } };
+  const podSelector = { matchLabels: { "app.kubernetes.io/component": "deployer" } };
+  const ports = [5432, 6379].map((port) => ({ port, protocol: "TCP" }));
+  expect(within({ namespace: "platform", name: "berth-deployer" })).toEqual([
+    neighbours,
+    { _from: [{ namespaceSelector, podSelector }], ports },
+  ]);
+});

@@ -18,8 +18,9 @@ import { LimitRange, NetworkPolicy, ResourceQuota, Secret } from "../../../kube/
 import { annotation, INSTALLATION, label, labelsOf, namespaceOf } from "../../../kube/names.ts";
 import { bytesOf } from "../../../kube/pods/resources.ts";
 import { DEFAULT_STORAGE, type EnvironmentPlan } from "../../../terms/environment-plan.ts";
+import { ADDON_PORTS } from "../../../terms/services.ts";
 import { PRIVATE, SCRAPED } from "../app-pods.ts";
-import type { AppOptions, KubernetesRuntimeOptions, NetworkOptions } from "../options.ts";
+import type { AppOptions, KubernetesRuntimeOptions } from "../options.ts";
 import { PULL_SECRET } from "../release/manifests.ts";
 
 const STORAGE = "limits.ephemeral-storage";
@@ -45,6 +46,9 @@ type Options = Pick<
 const MARK = annotation("applied");
 
 const NAME = "berth";
+/** The pods of this process, as the chart labels them. */
+const DEPLOYERS = { "app.kubernetes.io/component": "deployer" };
+const TUNNEL_PORTS = Object.values(ADDON_PORTS).map((port) => ({ port, protocol: "TCP" }));
 const APPS = { [label("kind")]: "app" };
 /** Pods that copy the data of addons. */
 const COPIES = { [label("kind")]: "copy" };
@@ -141,7 +145,7 @@ export function environmentManifests(environment: Environment, options: Options)
       ],
     },
   };
-  const policies = policiesOf(options.network, Boolean(options.hosts?.issuer)).map(({ name, spec }) => ({
+  const policies = policiesOf(options).map(({ name, spec }) => ({
     kind: NetworkPolicy,
     object: { metadata: metadata(name), spec },
   }));
@@ -193,9 +197,20 @@ function metadataFor(name: string, environment: Environment, { namespacePrefix }
 
 type Policy = { name: string; spec: NonNullable<V1NetworkPolicy["spec"]> };
 
-/** Returns policies that admit only these: the environment itself, DNS, the internet, the ingress controller. */
-function policiesOf(network: NetworkOptions, hasIssuer: boolean): Policy[] {
+/**
+ * Returns policies that admit only these: the environment itself, DNS, the internet, the ingress controller, and this process
+ * to the servers of addons, for tunnels.
+ */
+function policiesOf({ network, hosts, serviceAccount }: Options): Policy[] {
   const neighbours: V1NetworkPolicyPeer[] = [{ podSelector: {} }];
+  const tunnels: V1NetworkPolicyPeer[] = serviceAccount
+    ? [
+        {
+          namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": serviceAccount.namespace } },
+          podSelector: { matchLabels: DEPLOYERS },
+        },
+      ]
+    : [];
   const { ingressNamespaceLabels, ingressFromCidrs } = network;
   const controllers: V1NetworkPolicyPeer[] = ingressFromCidrs.map((cidr) => ({ ipBlock: { cidr } }));
   for (const matchLabels of ingressNamespaceLabels) controllers.push({ namespaceSelector: { matchLabels } });
@@ -206,7 +221,11 @@ function policiesOf(network: NetworkOptions, hasIssuer: boolean): Policy[] {
       spec: {
         podSelector: {},
         policyTypes: ["Ingress", "Egress"],
-        ingress: [{ _from: neighbours }],
+        // Here and not in a policy of its own: it counts for each of ten thousand environments.
+        ingress: [
+          { _from: neighbours },
+          ...(tunnels.length > 0 ? [{ _from: tunnels, ports: TUNNEL_PORTS }] : []),
+        ],
         egress: [{ to: neighbours }],
       },
     },
@@ -248,7 +267,7 @@ function policiesOf(network: NetworkOptions, hasIssuer: boolean): Policy[] {
       matchLabels: APPS,
       matchExpressions: [{ key: PRIVATE.key, operator: "NotIn", values: [PRIVATE.value] }],
     },
-    ...(hasIssuer && { solvers: { matchLabels: SOLVERS } }),
+    ...(hosts?.issuer && { solvers: { matchLabels: SOLVERS } }),
   };
   for (const [name, podSelector] of Object.entries(controllers.length > 0 ? reached : {}))
     policies.push({
