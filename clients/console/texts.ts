@@ -210,6 +210,7 @@ export const texts = {
   },
   addons: {
     none: "An addon has no deployments. Its keys reach services by connection variables.",
+    connect: "From your machine:",
     version: "Version",
     usualVersion: "The usual one here",
     versionHint: "An addon keeps its version. A backup of a newer one may not be readable for an older one.",

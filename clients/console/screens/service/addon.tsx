@@ -13,7 +13,7 @@ export function Addon({ at, state: { status } }: { at: ServiceAddress; state: Se
     staleTime: 0,
   });
   const { version, storageBytes } = addon.data?.server ?? {};
-  const { none, version: versionLabel, volume } = texts.addons;
+  const { none, connect, version: versionLabel, volume } = texts.addons;
   return (
     <>
       {(version ?? storageBytes) !== undefined && (
@@ -34,6 +34,9 @@ export function Addon({ at, state: { status } }: { at: ServiceAddress; state: Se
       )}
       <Alert error={addon.error} />
       <p className="hint">{none}</p>
+      <p className="hint">
+        {connect} <code>berth addons connect {at.service}</code>
+      </p>
     </>
   );
 }
