@@ -180,3 +180,18 @@ test("what ran before a subscription's compute began is owed, also if the subscr
   await berth.advance(end + DAY + FREEZE_AFTER_SECONDS + HOUR);
   expect((await berth.usage(accountId)).adjustmentUsd).toBeCloseTo(DAILY, 4);
 });
+
+test("what is owed counts in the first period that is billed, also before anything is closed", async () => {
+  const accountId = newId("acc");
+  const end = berth.clock.now + DAY;
+  const [first, second_] = [end + HOUR / 6, end + HOUR / 3];
+  await berth.computePeriod(accountId, berth.clock.now, end);
+  const service = await large(accountId, end);
+  await service.seen(first);
+  await berth.computePeriod(accountId, first, second_);
+  expect((await berth.usage(accountId)).adjustmentUsd).toBeCloseTo(DAILY / 144, 3);
+  await service.seen(second_);
+  await berth.computePeriod(accountId, second_, second_ + 30 * DAY);
+  await service.stop(second_ + 60);
+  expect((await berth.usage(accountId)).adjustmentUsd).toBe(0);
+});

@@ -38,11 +38,15 @@ export async function correctOwed(tx: Tx, accountId: string, billed: ComputePeri
   }
 }
 
-/** Returns what periods that are not billed and not closed yet owe, as far as they lie before a time. */
+/**
+ * Returns what periods that are not billed and not closed yet owe, as far as they lie before a time; what an earlier period
+ * that is billed has already, is left out.
+ */
 export async function owedUnclosed(db: Db, accountId: string, until: number, now: number): Promise<bigint> {
-  let from = (await sql.findFrozenUntil(db, accountId)) ?? until;
-  if (from >= until) return 0n;
+  const closedUntil = (await sql.findFrozenUntil(db, accountId)) ?? until;
+  if (closedUntil >= until) return 0n;
   const billed = await sql.listComputePeriods(db, accountId);
+  let from = Math.max(closedUntil, ...billed.map(({ end }) => end).filter((end) => end <= until));
   let owed = 0n;
   while (from < until) {
     const { tier, end } = periodAt(billed, from);
