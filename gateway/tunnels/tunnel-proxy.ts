@@ -8,7 +8,7 @@ import { type Problem, problem, unreachable } from "../http/problem.ts";
 import { requestId } from "../http/request-id.ts";
 import { errorResponse, writeResponse } from "../http/response.ts";
 import { sendResponse } from "../http/send-response.ts";
-import { observer } from "../metrics/request-metrics.ts";
+import { CLIENT_LEFT, observer } from "../metrics/request-metrics.ts";
 import { toProblem } from "../uploads/upload-proxy.ts";
 import { readBounded } from "../upstream/read-bounded.ts";
 
@@ -17,7 +17,7 @@ const MAX_REFUSAL = 64 * 1024;
 /** How long the deployer may take to reach an addon. */
 const OPEN_MS = 15_000;
 /** More than the deployer accepts, so that it refuses the rest itself, with the reason. */
-const MOST = 288;
+const MOST = 600;
 
 const TOO_MANY = problem(503, "unavailable", "Too many connections are open; try again later.", {
   retryAfter: 5,
@@ -52,24 +52,34 @@ export function registerTunnels(
     client.setNoDelay(true);
     open.add(client);
     client.once("close", () => open.delete(client));
+    let isOver = false;
+    /** Measures the outcome; returns false where there is one. */
+    const end = (outcome: Parameters<typeof measure.end>[1]) => {
+      if (isOver) return false;
+      isOver = true;
+      measure.end(observed, outcome, id);
+      return true;
+    };
     const refuse = (refusal: Problem) => {
       const response = errorResponse(refusal, id);
-      measure.end(observed, response, id);
-      if (!client.writable) return;
+      if (!end(response)) return;
       const answer = new ServerResponse(asked);
       answer.assignSocket(client);
-      answer.on("finish", () => client.end());
+      answer.on("finish", () => client.destroySoon());
       writeResponse(answer, id, { ...response, close: true }, undefined);
     };
     if (open.size > MOST) return refuse(TOO_MANY);
-    const upstream = request(deployerUrl, {
-      path: asked.url,
-      agent: false,
-      headers: { ...handshakeOf(asked), "x-request-id": id },
-      signal: AbortSignal.timeout(OPEN_MS),
+    const headers = { ...handshakeOf(asked), "x-request-id": id };
+    const upstream = request(deployerUrl, { path: asked.url, agent: false, headers });
+    const late = setTimeout(() => upstream.destroy(new Error("it does not answer")), OPEN_MS);
+    client.once("close", () => {
+      clearTimeout(late);
+      end(CLIENT_LEFT);
+      upstream.destroy();
     });
     upstream.on("upgrade", (accepted, server, first) => {
-      measure.end(observed, { status: 101 }, id);
+      clearTimeout(late);
+      if (!end({ status: 101 })) return void server.destroy();
       server.setNoDelay(true);
       client.write(toHead(accepted, id));
       client.write(first);
@@ -84,7 +94,6 @@ export function registerTunnels(
       );
     });
     upstream.on("error", (error) => refuse(unreachable("deployer", error)));
-    client.once("close", () => upstream.destroy());
     upstream.end();
   });
   app.addHook("preClose", async () => {

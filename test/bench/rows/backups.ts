@@ -1,8 +1,12 @@
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { rm } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
 import pg from "pg";
+import { createWebSocketStream, WebSocket } from "ws";
 import { createPostgresPrograms } from "../../../services/deployer/addons/local/postgres-programs.ts";
 import { retry } from "../../../services/kit/concurrency/retry.ts";
 import { createLog } from "../../../services/kit/log.ts";
@@ -16,9 +20,12 @@ const ROWS = 8_000_000;
 
 type Copy = { status: string; startedAt: string; finishedAt?: string };
 
-/** A backup of a database of 1 GiB and its restore, compared with pg_dump and pg_restore by hand. */
+/**
+ * A backup of a database of 1 GiB, its restore and a fork with it, compared with pg_dump and pg_restore by hand; and what a
+ * dump through a tunnel takes, compared with one of the server itself.
+ */
 export const backups: Bench = {
-  names: ["addon-backup", "addon-restore"],
+  names: ["addon-backup", "addon-restore", "addon-fork", "addon-tunnel"],
   run: async (platform) => {
     const log = createLog("bench", "silent");
     const programs = createPostgresPrograms({
@@ -42,7 +49,7 @@ export const backups: Bench = {
     const file = join(platform.dir, "by-hand.dump");
     const scratch = await scratchDatabase(platform);
     try {
-      const [dumped = 0, restored = 0, ours = 0, theirs = 0] = await quietest(async () => {
+      const [dumped = 0, restored = 0, ours = 0, theirs = 0, forked = 0] = await quietest(async () => {
         const byHand = await took(dump, ["--format=custom", `--file=${file}`, `--dbname=${url}`]);
         const backup = await platform.call<{ id: string }>("POST", `${S}/backups`);
         const made = await ended(() => platform.call<Copy>("GET", `${S}/backups/${backup.id}`));
@@ -52,7 +59,20 @@ export const backups: Bench = {
         const read = await ended(
           async () => (await platform.call<{ backups: { restore: Copy } }>("GET", S)).backups.restore,
         );
-        return [byHand, readByHand, made, read];
+        const filled = await fork(platform, E);
+        return [byHand, readByHand, made, read, filled];
+      });
+      const [direct = 0, tunneled = 0] = await quietest(async () => {
+        const plain = ["--format=custom", "--compress=0", `--file=${file}`];
+        const through = await openTunnel(platform, S, url);
+        try {
+          return [
+            await took(dump, [...plain, `--dbname=${url}`]),
+            await took(dump, [...plain, `--dbname=${through.url}`]),
+          ];
+        } finally {
+          through.close();
+        }
       });
       const detail = (own: number, hand: number) => `${own.toFixed(1)} s, by hand ${hand.toFixed(1)} s`;
       return [
@@ -67,12 +87,50 @@ export const backups: Bench = {
           ...{ name: "addon-restore", value: theirs / restored, unit: "x pg_restore", goal: "<= 1.2" },
           detail: detail(theirs, restored),
         },
+        {
+          ...{ name: "addon-fork", value: forked / restored, unit: "x pg_restore", goal: "<= 1.2" },
+          detail: detail(forked, restored),
+        },
+        {
+          ...{ name: "addon-tunnel", value: tunneled / direct, unit: "x direct", goal: "<= 3" },
+          detail: `${tunneled.toFixed(1)} s, direct ${direct.toFixed(1)} s`,
+        },
       ];
     } finally {
       await Promise.all([scratch.drop(), rm(file, { force: true })]);
     }
   },
 };
+
+/** Forks the addon with its newest backup, and deletes the fork; returns how long it took to be filled (s). */
+async function fork(platform: Platform, E: string): Promise<number> {
+  const { id } = await platform.call<{ id: string }>("GET", `${E}/services/store`);
+  const name = `fork-${randomBytes(3).toString("hex")}`;
+  await platform.call("POST", `${E}/services`, { name, type: "postgres", from: { service: id } });
+  const filled = await ended(async () => {
+    const { backups } = await platform.call<{ backups: { restore: Copy } }>("GET", `${E}/services/${name}`);
+    return backups.restore;
+  });
+  await platform.call("DELETE", `${E}/services/${name}`, { confirmImpact: true });
+  return filled;
+}
+
+/** Opens a port whose connections go through a tunnel, as `berth addons connect --port` does. */
+async function openTunnel(platform: Platform, S: string, url: string) {
+  const { path } = await platform.call<{ path: string }>("POST", `${S}/tunnel`);
+  const server = createServer({ pauseOnConnect: true }, (socket) => {
+    const tunnel = new WebSocket(new URL(path, platform.origin.replace(/^http/, "ws")));
+    const stream = createWebSocketStream(tunnel);
+    pipeline(socket, stream, socket).catch(() => {});
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: Object.assign(new URL(url), { host: `127.0.0.1:${port}` }).href,
+    close: () => server.close(),
+  };
+}
 
 async function urlOf(platform: Platform, E: string): Promise<string> {
   const connection = { service: "store", key: "URL" };

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { request } from "node:http";
+import { type IncomingMessage, request } from "node:http";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream/promises";
 import pg from "pg";
@@ -65,9 +65,9 @@ async function answerAt(path: string, headers: Record<string, string> = {}) {
   const asked = request(new URL(world.origin), { path, headers: { ...handshake, ...headers } });
   asked.end();
   const answered = Promise.race([once(asked, "response"), once(asked, "upgrade")]);
-  const [answer] = (await answered) as [import("node:http").IncomingMessage];
+  const [answer, socket] = (await answered) as [IncomingMessage, Socket?];
   if (answer.statusCode === 101) {
-    asked.destroy();
+    socket!.destroy();
     return { status: 101 };
   }
   let text = "";
@@ -141,10 +141,17 @@ test("no other path leads to an addon, and refusals are in the error envelope", 
   expect(other).toMatchObject({ status: 401, error: { code: "unauthenticated" } });
 });
 
-test("32 connections to an addon can be open, and a deleted one has none", async () => {
+test("32 connections of an account can be open, and a deleted addon has none", async () => {
   const { path } = await openTunnel();
-  const all = Array.from({ length: 32 }, () => at(path));
-  await Promise.all(all.map((one) => once(one, "open")));
+  const all: WebSocket[] = [];
+  // Those of the tests above may just be ending.
+  while (all.length < 32) {
+    const one = at(path);
+    await once(one, "open").then(
+      () => all.push(one),
+      () => {},
+    );
+  }
   expect(await answerAt(path)).toMatchObject({ status: 503, error: { code: "unavailable" } });
   for (const one of all) one.terminate();
   await eventually("they are closed", async () => (await answerAt(path)).status === 101);

@@ -12,8 +12,8 @@ import type { AddonServers } from "../port.ts";
 import { findAddon, toAddon } from "../sql.ts";
 import { openTicket, TUNNELS } from "./ticket.ts";
 
-/** Of all addons in this process, and of one of them. */
-const MOST = 256;
+/** In this process, and of an account. */
+const MOST = 512;
 const MOST_OF_ONE = 32;
 const DIAL_MS = 5_000;
 /** A client of which nothing is heard for twice as long is gone. */
@@ -36,8 +36,9 @@ type Deps = {
 /** Connects WebSockets to the servers of addons (docs/addons.md#tunnels): whoever has a ticket, to its addon. */
 export function createTunnels({ pool, secrets, servers, log }: Deps): Upgrades {
   const opening = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_MESSAGE });
+  /** With the account of each. */
   const open = new Map<WebSocket, string>();
-  const openOf = (serviceId: string) => [...open.values()].filter((one) => one === serviceId).length;
+  const openOf = (accountId: string) => [...open.values()].filter((one) => one === accountId).length;
 
   async function answer(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const refuse = (status: number, code: string, message: string) =>
@@ -47,15 +48,15 @@ export function createTunnels({ pool, secrets, servers, log }: Deps): Upgrades {
     const { serviceId, expiresMs } = ticket;
     if (expiresMs <= Date.now())
       return refuse(403, "forbidden", "This tunnel has expired; request a new one.");
-    if (open.size >= MOST || openOf(serviceId) >= MOST_OF_ONE)
-      return refuse(503, "unavailable", "Too many connections are open; close some, or try again later.");
     const row = await findAddon(pool, serviceId);
     if (!row) return refuse(404, "not_found", "There is no such service any more.");
+    if (open.size >= MOST || openOf(row.accountId) >= MOST_OF_ONE)
+      return refuse(503, "unavailable", "Too many connections are open; close some, or try again later.");
     const server = await dial(servers.address(toAddon(row, false))).catch(() => undefined);
     if (!server)
       return refuse(503, "unavailable", "The server of the addon does not answer; try again later.");
     opening.handleUpgrade(req, socket, head, (client) => {
-      open.set(client, serviceId);
+      open.set(client, row.accountId);
       void join(client, server).finally(() => open.delete(client));
     });
     // What is no WebSocket was refused, and a client may have left meanwhile.
@@ -122,7 +123,7 @@ function refuseUpgrade(
 ): void {
   const res = new ServerResponse(req);
   res.assignSocket(socket as Socket);
-  res.on("finish", () => socket.end());
+  res.on("finish", () => (socket as Socket).destroySoon());
   res.writeHead(status, { "content-type": "application/json", connection: "close" });
   res.end(JSON.stringify({ error: { code, message, details: [] } }));
 }
