@@ -500,20 +500,28 @@ function createLife(company: Company, random: Random) {
   async function noteUnpaid(one: Subscribed): Promise<void> {
     const term = one.terms.at(-1)!;
     const { data } = await stripe.invoices.list({ subscription: one.id, limit: 100 });
-    const startsOf = (invoices: typeof data, kind = "") =>
+    const startsOf = (invoices: typeof data, kind: "plan" | "seat") =>
       new Set(
         invoices.flatMap(({ lines }) =>
           lines.data
-            .filter(({ pricing, amount }) => kind === "" || (isOf(pricing, kind) && amount !== 0))
+            .filter(({ pricing, amount }) => isOf(pricing, kind) && amount !== 0)
             .map(({ period }) => period.start),
         ),
       );
     const isOf = (pricing: (typeof data)[number]["lines"]["data"][number]["pricing"], kind: string) =>
       pricing?.price_details?.product?.startsWith(`berth_${kind}`) ?? false;
-    const unpaid = startsOf(data.filter(({ status }) => status !== "paid"));
+    // A month of compute may begin with the term, and be declined although the term was paid.
+    const unpaid = startsOf(
+      data.filter(({ status }) => status !== "paid"),
+      "plan",
+    );
     // A card that is good again pays nothing before the provider tries it again.
     const isDeclined =
-      card === FAILING || startsOf(data.filter(({ status }) => status === "open")).has(term.start);
+      card === FAILING ||
+      startsOf(
+        data.filter(({ status }) => status === "open"),
+        "plan",
+      ).has(term.start);
     term.unpaid = unpaid.has(term.start) && (isDraft(term.start, clock.now()) || isDeclined);
     const unpaidSeats = startsOf(
       data.filter(({ status }) => status !== "paid"),
