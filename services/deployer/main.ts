@@ -29,7 +29,7 @@ import { createFollowedEnvironments } from "./api/streams/followed-environments.
 import { createToService } from "./api/to-service.ts";
 import { deleteKeptBackups } from "./backups/kept-sql.ts";
 import { startMovingBackups } from "./backups/move-backups.ts";
-import { startProving, watchProofs } from "./backups/prove-backups.ts";
+import { startProving, watchProofs } from "./backups/proofs/prove-backups.ts";
 import { startNightly } from "./backups/start-nightly.ts";
 import { startSweepingBackups } from "./backups/sweep-backups.ts";
 import { type Config, fields, kubernetesFields, POOL } from "./config.ts";

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { mkdtemp, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { SERVER_RELEASE, serverArchive } from "../../../services/deployer/addons/local/postgres-programs.ts";
+import { SERVER_RELEASE, serverArchive } from "../../../services/deployer/addons/local/postgres/programs.ts";
 import { run } from "../commands.ts";
 import { withLock } from "../lock.ts";
 import { installPip } from "../node/packages.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { FETCHED_MAJOR } from "../../../services/deployer/addons/local/postgres-programs.ts";
+import { FETCHED_MAJOR } from "../../../services/deployer/addons/local/postgres/programs.ts";
 import { type Program, programPath } from "../node/programs.ts";
 import { registry, withAcme, withBuildpacks, withCloudNativePg } from "../settings.ts";
 import type { Bases } from "./base-images.ts";

@@ -14,8 +14,14 @@ import { requireMoment } from "../backups/point-in-time.ts";
 import { backupRunning, requireRoom, restoreRunning } from "../backups/refusals.ts";
 import { findRestoring, insertRestore, isBeingRestored } from "../backups/restores-sql.ts";
 import * as sql from "../backups/sql.ts";
-import { MOST_UPLOAD_BYTES, takeUpload, tooLarge, UPLOAD_TYPE, uploadKey } from "../backups/uploads.ts";
-import * as uploads from "../backups/uploads-sql.ts";
+import * as uploads from "../backups/uploads/sql.ts";
+import {
+  MOST_UPLOAD_BYTES,
+  takeUpload,
+  tooLarge,
+  UPLOAD_TYPE,
+  uploadKey,
+} from "../backups/uploads/uploads.ts";
 import { requireLocked, requireService, serviceDeleting } from "../projects/require.ts";
 import type { LockedService, ServicePath } from "../projects/services-sql.ts";
 import type { ObjectStore } from "../store/port.ts";

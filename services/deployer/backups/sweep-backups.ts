@@ -4,7 +4,7 @@ import { type Next, startTask } from "../../kit/tasks/task.ts";
 import type { ObjectStore } from "../store/port.ts";
 import { SWEEP_BACKUPS } from "../tasks.ts";
 import { expireKept } from "./kept-sql.ts";
-import { sweepUploads } from "./uploads.ts";
+import { sweepUploads } from "./uploads/uploads.ts";
 
 const BATCH = 100;
 

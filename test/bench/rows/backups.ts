@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import pg from "pg";
 import { createWebSocketStream, WebSocket } from "ws";
-import { createPostgresPrograms } from "../../../services/deployer/addons/local/postgres-programs.ts";
+import { createPostgresPrograms } from "../../../services/deployer/addons/local/postgres/programs.ts";
 import { retry } from "../../../services/kit/concurrency/retry.ts";
 import { createLog } from "../../../services/kit/log.ts";
 import { programsDir } from "../../../services/kit/process/program.ts";

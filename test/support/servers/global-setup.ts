@@ -12,8 +12,8 @@ import { isAlive } from "../../../deploy/local/processes/process-table.ts";
 import {
   createPostgresPrograms,
   FETCHED_MAJOR,
-} from "../../../services/deployer/addons/local/postgres-programs.ts";
-import { fetchRedisServer, findRedisServer } from "../../../services/deployer/addons/local/redis-program.ts";
+} from "../../../services/deployer/addons/local/postgres/programs.ts";
+import { fetchRedisServer, findRedisServer } from "../../../services/deployer/addons/local/redis/program.ts";
 import { createLog } from "../../../services/kit/log.ts";
 import { programsDir } from "../../../services/kit/process/program.ts";
 import { createTemplateDatabase } from "./template-database.ts";

@@ -1,7 +1,7 @@
 import { NO_PROC, unmeasuredHere } from "../../runtime/local/measure.ts";
 import type { Addon, AddonOutcome, AddonServers } from "../port.ts";
 import { createLocalBackups, type LocalBackupDeps } from "./backups.ts";
-import { dropDatabase, ensureDatabase, findVersion, measureDatabases } from "./shared-postgres.ts";
+import { dropDatabase, ensureDatabase, findVersion, measureDatabases } from "./postgres/shared-server.ts";
 
 const ONE_VERSION = "On one machine, all addons of a type have the version of the server that is there.";
 const ONE_DISK = "On one machine, addons have no volumes: their data is on the machine's disk.";

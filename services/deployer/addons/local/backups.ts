@@ -3,11 +3,11 @@ import type { Logger } from "../../../kit/log.ts";
 import type { ObjectStore } from "../../store/port.ts";
 import { BackupRefusal } from "../../terms/backup-refusal.ts";
 import type { AddonBackups } from "../port.ts";
-import { createPostgresBackups } from "./postgres-backups.ts";
-import type { createPostgresPrograms } from "./postgres-programs.ts";
-import type { RedisProgram } from "./redis-program.ts";
-import type { RedisProofs } from "./redis-proofs.ts";
-import type { RedisServers } from "./redis-servers.ts";
+import { createPostgresBackups } from "./postgres/backups.ts";
+import type { createPostgresPrograms } from "./postgres/programs.ts";
+import type { RedisProgram } from "./redis/program.ts";
+import type { RedisProofs } from "./redis/proofs.ts";
+import type { RedisServers } from "./redis/servers.ts";
 
 export type LocalBackupDeps = {
   adminUrl: string;

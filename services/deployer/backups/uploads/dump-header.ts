@@ -1,4 +1,4 @@
-import type { AddonType } from "../terms/services.ts";
+import type { AddonType } from "../../terms/services.ts";
 
 /** How much of a dump `dumpProblem` looks at. */
 export const HEADER_BYTES = 512;

@@ -1,15 +1,15 @@
-import type { Logger } from "../../kit/log.ts";
-import type { Pool } from "../../kit/postgres/db.ts";
-import { type Next, startTask } from "../../kit/tasks/task.ts";
-import { createReadGauge } from "../../kit/telemetry.ts";
-import type { AddonBackups } from "../addons/port.ts";
-import { findAddon, toAddon } from "../addons/sql.ts";
-import { PROVE_BACKUPS } from "../tasks.ts";
-import { BackupRefusal } from "../terms/backup-refusal.ts";
-import { ADDON_TYPES } from "../terms/services.ts";
-import { holdLease, LEASE_SECONDS } from "./hold-lease.ts";
-import * as sql from "./proofs-sql.ts";
-import { findKey } from "./sql.ts";
+import type { Logger } from "../../../kit/log.ts";
+import type { Pool } from "../../../kit/postgres/db.ts";
+import { type Next, startTask } from "../../../kit/tasks/task.ts";
+import { createReadGauge } from "../../../kit/telemetry.ts";
+import type { AddonBackups } from "../../addons/port.ts";
+import { findAddon, toAddon } from "../../addons/sql.ts";
+import { PROVE_BACKUPS } from "../../tasks.ts";
+import { BackupRefusal } from "../../terms/backup-refusal.ts";
+import { ADDON_TYPES } from "../../terms/services.ts";
+import { holdLease, LEASE_SECONDS } from "../hold-lease.ts";
+import { findKey } from "../sql.ts";
+import * as sql from "./sql.ts";
 
 const ATTEMPTS = 3;
 const RETRY_SECONDS = 60;

@@ -1,7 +1,7 @@
 import pg from "pg";
-import type { Measurement } from "../../terms/measurement.ts";
-import { addonName } from "../keys.ts";
-import { scramVerifier } from "../scram.ts";
+import type { Measurement } from "../../../terms/measurement.ts";
+import { addonName } from "../../keys.ts";
+import { scramVerifier } from "../../scram.ts";
 
 /** Connections that the apps of one addon may hold together. */
 const CONNECTION_LIMIT = 20;

@@ -1,13 +1,13 @@
 import { once } from "node:events";
-import { tryEach } from "../../kit/concurrency/try-each.ts";
-import type { Pool } from "../../kit/postgres/db.ts";
-import { invalid } from "../../kit/rpc/refusals.ts";
-import { dumpPrefix } from "../secrets.ts";
-import { type ObjectStore, ObjectStoreError } from "../store/port.ts";
-import type { AddonType } from "../terms/services.ts";
+import { tryEach } from "../../../kit/concurrency/try-each.ts";
+import type { Pool } from "../../../kit/postgres/db.ts";
+import { invalid } from "../../../kit/rpc/refusals.ts";
+import { dumpPrefix } from "../../secrets.ts";
+import { type ObjectStore, ObjectStoreError } from "../../store/port.ts";
+import type { AddonType } from "../../terms/services.ts";
+import { backupRunning } from "../refusals.ts";
 import { dumpProblem, HEADER_BYTES } from "./dump-header.ts";
-import { backupRunning } from "./refusals.ts";
-import { beginTaking, deleteUpload, endTaking, isOpen, listLeftUploads } from "./uploads-sql.ts";
+import { beginTaking, deleteUpload, endTaking, isOpen, listLeftUploads } from "./sql.ts";
 
 /** The most that S3 takes in one PUT. */
 export const MOST_UPLOAD_BYTES = 5 * 1024 ** 3;

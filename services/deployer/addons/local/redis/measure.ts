@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { measureSessions } from "../../shared/process-tree.ts";
-import type { Measurement } from "../../terms/measurement.ts";
-import { dataOf } from "./redis-data.ts";
-import { isRunning, type RedisRecord } from "./redis-records.ts";
+import { measureSessions } from "../../../shared/process-tree.ts";
+import type { Measurement } from "../../../terms/measurement.ts";
+import { dataOf } from "./data.ts";
+import { isRunning, type RedisRecord } from "./records.ts";
 
 const ESTABLISHED = "01";
 

@@ -2,9 +2,9 @@ import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vitest";
-import { refused } from "../../../kit/testing/refusal.ts";
-import { eventually } from "../../../kit/testing/testing.ts";
-import { type AddonPlatform, program, startAddonPlatform, withRedis, works } from "../testing.ts";
+import { refused } from "../../../../kit/testing/refusal.ts";
+import { eventually } from "../../../../kit/testing/testing.ts";
+import { type AddonPlatform, program, startAddonPlatform, withRedis, works } from "../../testing.ts";
 
 let berth: AddonPlatform;
 

@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { sizes } from "../../../kit/sizes.ts";
-import type { ServiceSize } from "../../terms/services.ts";
+import { sizes } from "../../../../kit/sizes.ts";
+import type { ServiceSize } from "../../../terms/services.ts";
 
 /** The desired state of a redis server. The password is never an argument of a process. */
 export type RedisSettings = { password: string; size: ServiceSize; port?: number };

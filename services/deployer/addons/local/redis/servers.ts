@@ -4,30 +4,30 @@ import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import { createKeyedMutex } from "../../../kit/concurrency/keyed-mutex.ts";
-import type { Logger } from "../../../kit/log.ts";
-import { isFree } from "../../../kit/process/free-port.ts";
-import { type Loop, startLoop } from "../../../kit/tasks/loop.ts";
-import { chooseAppPort } from "../../runtime/local/app-port.ts";
-import { endedUnwatched, startAliveMark } from "../../shared/alive-mark.ts";
+import { createKeyedMutex } from "../../../../kit/concurrency/keyed-mutex.ts";
+import type { Logger } from "../../../../kit/log.ts";
+import { isFree } from "../../../../kit/process/free-port.ts";
+import { type Loop, startLoop } from "../../../../kit/tasks/loop.ts";
+import { chooseAppPort } from "../../../runtime/local/app-port.ts";
+import { endedUnwatched, startAliveMark } from "../../../shared/alive-mark.ts";
 import {
   endProcesses,
   endProcessesOutside,
   isAlive,
   type ProcessRef,
   startedOf,
-} from "../../shared/process-tree.ts";
-import { replaceFile } from "../../shared/replace-file.ts";
-import { BackupRefusal } from "../../terms/backup-refusal.ts";
-import type { ServiceSize } from "../../terms/services.ts";
-import type { UsageChange } from "../../terms/usage-change.ts";
-import { RedisRefusal, sendCommands } from "../redis-client.ts";
-import { CANNOT_READ, readSnapshot, type Snapshot } from "../redis-snapshot.ts";
-import { measureRedis } from "./measure-redis.ts";
-import { adjustments, configuredPassword, type RedisSettings, redisConfig } from "./redis-config.ts";
-import { dataOf, forgetReceived, keep, putBack, receive, replaceData, thenForget } from "./redis-data.ts";
-import { createRedisLogs, outputsOf } from "./redis-logs.ts";
-import { createRedisRecords, isRunning, type RedisRecord } from "./redis-records.ts";
+} from "../../../shared/process-tree.ts";
+import { replaceFile } from "../../../shared/replace-file.ts";
+import { BackupRefusal } from "../../../terms/backup-refusal.ts";
+import type { ServiceSize } from "../../../terms/services.ts";
+import type { UsageChange } from "../../../terms/usage-change.ts";
+import { RedisRefusal, sendCommands } from "../../redis-client.ts";
+import { CANNOT_READ, readSnapshot, type Snapshot } from "../../redis-snapshot.ts";
+import { adjustments, configuredPassword, type RedisSettings, redisConfig } from "./config.ts";
+import { dataOf, forgetReceived, keep, putBack, receive, replaceData, thenForget } from "./data.ts";
+import { createRedisLogs, outputsOf } from "./logs.ts";
+import { measureRedis } from "./measure.ts";
+import { createRedisRecords, isRunning, type RedisRecord } from "./records.ts";
 
 type RedisStatus = { serviceId: string; running: boolean; size: ServiceSize; usage: UsageChange[] };
 

@@ -13,10 +13,15 @@ import { join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
-import { endProcesses, endProcessesOutside, type ProcessRef, startedOf } from "../../shared/process-tree.ts";
-import { replaceFile } from "../../shared/replace-file.ts";
-import { BackupRefusal } from "../../terms/backup-refusal.ts";
-import { CANNOT_READ } from "../redis-snapshot.ts";
+import {
+  endProcesses,
+  endProcessesOutside,
+  type ProcessRef,
+  startedOf,
+} from "../../../shared/process-tree.ts";
+import { replaceFile } from "../../../shared/replace-file.ts";
+import { BackupRefusal } from "../../../terms/backup-refusal.ts";
+import { CANNOT_READ } from "../../redis-snapshot.ts";
 
 export type RedisProofs = ReturnType<typeof createRedisProofs>;
 

@@ -1,10 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Logger } from "../../../kit/log.ts";
-import { type Collector, collectOutput, outputPath } from "../../runtime/local/logs/log-collector.ts";
-import { instanceName, type LogStore, openLogStore } from "../../runtime/local/logs/log-store.ts";
-import type { LogPage, LogQuery } from "../../runtime/port.ts";
-import type { ProcessRef } from "../../shared/process-tree.ts";
+import type { Logger } from "../../../../kit/log.ts";
+import { type Collector, collectOutput, outputPath } from "../../../runtime/local/logs/log-collector.ts";
+import { instanceName, type LogStore, openLogStore } from "../../../runtime/local/logs/log-store.ts";
+import type { LogPage, LogQuery } from "../../../runtime/port.ts";
+import type { ProcessRef } from "../../../shared/process-tree.ts";
 
 /** The files in a server's folder to which it writes its lines. */
 export const outputsOf = (folder: string) => [outputPath(folder, "stdout"), outputPath(folder, "stderr")];

@@ -1,11 +1,11 @@
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Logger } from "../../../kit/log.ts";
-import type { ProcessRef } from "../../shared/process-tree.ts";
-import { replaceFile } from "../../shared/replace-file.ts";
-import type { ServiceSize } from "../../terms/services.ts";
-import type { UsageChange } from "../../terms/usage-change.ts";
-import { appendUsage } from "../../usage/journal.ts";
+import type { Logger } from "../../../../kit/log.ts";
+import type { ProcessRef } from "../../../shared/process-tree.ts";
+import { replaceFile } from "../../../shared/replace-file.ts";
+import type { ServiceSize } from "../../../terms/services.ts";
+import type { UsageChange } from "../../../terms/usage-change.ts";
+import { appendUsage } from "../../../usage/journal.ts";
 
 /** What outlives the deployer's process, besides the server's own files. Holds no secret. */
 export type RedisRecord = ProcessRef & {

@@ -1,5 +1,5 @@
-import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
-import { type BackupRow, SHOWN } from "./sql.ts";
+import { type Db, execute, many, one, type Tx } from "../../../kit/postgres/db.ts";
+import { type BackupRow, SHOWN } from "../sql.ts";
 
 /** How long an upload may be begun: its URL is valid as long. */
 export const UPLOAD_SECONDS = 3_600;

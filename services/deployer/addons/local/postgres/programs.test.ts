@@ -2,9 +2,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { createLog } from "../../../kit/log.ts";
-import { BackupRefusal } from "../../terms/backup-refusal.ts";
-import { createPostgresPrograms } from "./postgres-programs.ts";
+import { createLog } from "../../../../kit/log.ts";
+import { BackupRefusal } from "../../../terms/backup-refusal.ts";
+import { createPostgresPrograms } from "./programs.ts";
 
 const log = createLog("deployer", "silent");
 

@@ -1,6 +1,6 @@
-import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
-import { epochMs } from "../shared/epoch-ms.ts";
-import type { AddonType } from "../terms/services.ts";
+import { type Db, execute, many, one } from "../../../kit/postgres/db.ts";
+import { epochMs } from "../../shared/epoch-ms.ts";
+import type { AddonType } from "../../terms/services.ts";
 
 /** Nightly backups begin before this hour (UTC), and the proof of a night after it. */
 const BEGINS = "5 hours";

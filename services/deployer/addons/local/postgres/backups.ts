@@ -1,16 +1,16 @@
 import { randomBytes } from "node:crypto";
 import { Readable } from "node:stream";
 import type pg from "pg";
-import { createKeyedMutex } from "../../../kit/concurrency/keyed-mutex.ts";
-import type { Logger } from "../../../kit/log.ts";
-import type { ObjectStore } from "../../store/port.ts";
-import { addonName } from "../keys.ts";
-import { type StoredBackup, WITHOUT_ROLES } from "../port.ts";
-import { scramVerifier } from "../scram.ts";
-import { type ClientProgram, feed, outputOf } from "./client-program.ts";
-import type { createPostgresPrograms } from "./postgres-programs.ts";
-import { createPostgresProofs } from "./postgres-proofs.ts";
-import { asAdmin, closeToOthers, copiesOf } from "./shared-postgres.ts";
+import { createKeyedMutex } from "../../../../kit/concurrency/keyed-mutex.ts";
+import type { Logger } from "../../../../kit/log.ts";
+import type { ObjectStore } from "../../../store/port.ts";
+import { addonName } from "../../keys.ts";
+import { type StoredBackup, WITHOUT_ROLES } from "../../port.ts";
+import { scramVerifier } from "../../scram.ts";
+import { type ClientProgram, feed, outputOf } from "../client-program.ts";
+import type { createPostgresPrograms } from "./programs.ts";
+import { createPostgresProofs } from "./proofs.ts";
+import { asAdmin, closeToOthers, copiesOf } from "./shared-server.ts";
 
 /** How long pg_dump waits for an app that has locked a table. */
 const LOCK_WAIT_MS = 60_000;
