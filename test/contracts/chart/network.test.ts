@@ -79,7 +79,7 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
 
   test("the deployer alone reaches the servers of addons, of this installation alone", () => {
     const policies = ofKind<V1NetworkPolicy>(bundled, "NetworkPolicy");
-    const reaches = policies.filter(({ spec }) => JSON.stringify(spec?.egress ?? []).includes("instance"));
+    const reaches = policies.filter(({ spec }) => JSON.stringify(spec?.egress ?? []).includes('"instance"'));
     expect(reaches.map(({ metadata }) => metadata!.name)).toEqual(["berth-deployer"]);
     const rule = reaches[0]!.spec!.egress!.find(({ ports }) => ports?.some(({ port }) => port === 6379))!;
     expect(rule.ports).toEqual([5432, 6379].map((port) => ({ protocol: "TCP", port })));
