@@ -141,17 +141,28 @@ test("no other path leads to an addon, and refusals are in the error envelope", 
   expect(other).toMatchObject({ status: 401, error: { code: "unauthenticated" } });
 });
 
+test("a message that is too long ends its connection", async () => {
+  const { path } = await openTunnel();
+  const tunnel = at(path);
+  await once(tunnel, "open");
+  tunnel.send(Buffer.alloc(1024 * 1024));
+  expect((await once(tunnel, "close"))[0]).toBe(1009);
+});
+
 test("32 connections of an account can be open, and a deleted addon has none", async () => {
   const { path } = await openTunnel();
   const all: WebSocket[] = [];
-  // Those of the tests above may just be ending.
-  while (all.length < 32) {
+  const openOne = async () => {
     const one = at(path);
     await once(one, "open").then(
       () => all.push(one),
       () => {},
     );
-  }
+  };
+  await Promise.all(Array.from({ length: 40 }, openOne));
+  expect(all.length).toBeLessThanOrEqual(32);
+  // Those of the tests above may just be ending.
+  while (all.length < 32) await openOne();
   expect(await answerAt(path)).toMatchObject({ status: 503, error: { code: "unavailable" } });
   for (const one of all) one.terminate();
   await eventually("they are closed", async () => (await answerAt(path)).status === 101);

@@ -19,8 +19,8 @@ const DIAL_MS = 5_000;
 /** A client of which nothing is heard for twice as long is gone. */
 const PING_MS = 30_000;
 const LONGEST_MS = 8 * 3_600_000;
-/** The most that one message may have. */
-const MAX_MESSAGE = 1024 * 1024;
+/** A message is held in memory until all of it is there: those of all connections have to have room. */
+const MAX_MESSAGE = 128 * 1024;
 /** Codes of RFC 6455 that say why a tunnel was closed. */
 const [GOING_AWAY, RESTARTS] = [1001, 1012];
 /** How long clients have to close what ends as this process stops. */
@@ -36,8 +36,8 @@ type Deps = {
 /** Connects WebSockets to the servers of addons (docs/addons.md#tunnels): whoever has a ticket, to its addon. */
 export function createTunnels({ pool, secrets, servers, log }: Deps): Upgrades {
   const opening = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_MESSAGE });
-  /** With the account of each. */
-  const open = new Map<WebSocket, string>();
+  /** Those that are being opened, too, with the account of each. */
+  const open = new Map<Duplex, string>();
   const openOf = (accountId: string) => [...open.values()].filter((one) => one === accountId).length;
 
   async function answer(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
@@ -52,13 +52,13 @@ export function createTunnels({ pool, secrets, servers, log }: Deps): Upgrades {
     if (!row) return refuse(404, "not_found", "There is no such service any more.");
     if (open.size >= MOST || openOf(row.accountId) >= MOST_OF_ONE)
       return refuse(503, "unavailable", "Too many connections are open; close some, or try again later.");
+    if (socket.destroyed) return;
+    open.set(socket, row.accountId);
+    socket.once("close", () => open.delete(socket));
     const server = await dial(servers.address(toAddon(row, false))).catch(() => undefined);
     if (!server)
       return refuse(503, "unavailable", "The server of the addon does not answer; try again later.");
-    opening.handleUpgrade(req, socket, head, (client) => {
-      open.set(client, row.accountId);
-      void join(client, server).finally(() => open.delete(client));
-    });
+    opening.handleUpgrade(req, socket, head, (client) => void join(client, server));
     // What is no WebSocket was refused, and a client may have left meanwhile.
     if (!socket.writable) server.destroy();
   }
@@ -73,9 +73,9 @@ export function createTunnels({ pool, secrets, servers, log }: Deps): Upgrades {
       });
     },
     stop() {
-      for (const client of open.keys()) client.close(RESTARTS, "Berth restarts; connect again.");
+      for (const client of opening.clients) client.close(RESTARTS, "Berth restarts; connect again.");
       setTimeout(() => {
-        for (const client of open.keys()) client.terminate();
+        for (const client of opening.clients) client.terminate();
       }, STOP_MS).unref();
     },
   };
