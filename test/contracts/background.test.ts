@@ -12,6 +12,7 @@ const TIMERS: Record<string, string> = {
   "deploy/stripe-simulator/start.ts": "the clock of a simulated Stripe, which runs without Berth",
   "gateway/http/app.ts": "the connections of a gateway that closes",
   "gateway/streams/event-stream.ts": "the heartbeat of one stream",
+  "services/deployer/addons/tunnels/tunnels.ts": "whether the client of one tunnel is there",
   "services/deployer/backups/hold-lease.ts": "the lease of one backup",
   "services/deployer/builds/log-writer.ts": "the log of one build",
   "services/deployer/runtime/local/logs/log-collector.ts": "the log files of one machine",

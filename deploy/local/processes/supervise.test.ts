@@ -41,7 +41,8 @@ test("a process that dies is restarted, and a line says so", async () => {
   process.kill(pid, "SIGKILL");
   await until(() => lines.length === 2);
   expect(lines).toEqual(["waiter was killed by SIGKILL; restarting in 0.25 s", "waiter restarted"]);
-  expect(await commandLine(started[1] as number)).toBeDefined();
+  // Linux shows the arguments of a process a moment after it has started.
+  await until(async () => (await commandLine(started[1] as number)) !== undefined);
 });
 
 test("the backoff grows while a process keeps dying", async () => {
