@@ -193,7 +193,10 @@ test("a command runs with the variables, its exit code is berth's, and starts ag
 });
 
 test("an addon is reached by a local port, wherever it runs", async () => {
-  await machine.must(["services", "create", "db", "--type", "postgres"]);
+  const made = await machine.berth(["services", "create", "db", "--type", "postgres"]);
+  expect(made.stderr).toContain("berth vars set DATABASE_URL --connection db.URL");
+  const cache = await machine.berth(["services", "create", "cache", "--type", "redis"]);
+  expect(cache.stderr).toContain("berth vars set REDIS_URL --connection cache.URL");
   await machine.must(["vars", "set", "DATABASE_URL", "--connection", "db.URL"]);
   const url = await eventually("the addon has an address", async () => {
     const revealed = await machine.berth(["vars", "reveal", "DATABASE_URL"]);

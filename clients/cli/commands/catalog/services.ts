@@ -3,7 +3,7 @@ import { command } from "../../command.ts";
 import { YES } from "../../description.ts";
 import { printTable } from "../../terminal/table.ts";
 import { SIZES, type Size } from "../deploy/scale.ts";
-import { ADDON_OPTIONS, addonConfigOf } from "../tools/addon-options.ts";
+import { ADDON_OPTIONS, addonConfigOf, commandToConnect } from "../tools/addon-options.ts";
 import { deleteWithImpact } from "./delete.ts";
 
 const TYPES = ["web", "worker", "cron", "postgres", "redis"] as const;
@@ -98,7 +98,7 @@ const create = command({
     const next =
       type !== "postgres" && type !== "redis"
         ? `berth ${options.git || options.image ? "deploy" : "up"} -s ${name}`
-        : `berth vars set DATABASE_URL --connection ${name}.URL --scope environment`;
+        : commandToConnect(service);
     io.note(`  Created the ${type} ${service.name} of ${at.name}: ${next}`);
     return undefined;
   },

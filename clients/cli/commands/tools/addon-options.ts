@@ -16,6 +16,12 @@ export const ADDON_OPTIONS = {
   },
 } as const;
 
+/** Returns the command that gives the URL of an addon to all services of its environment. */
+export function commandToConnect({ name, type }: Pick<Service, "name" | "type">): string {
+  const variable = type === "redis" ? "REDIS_URL" : "DATABASE_URL";
+  return `berth vars set ${variable} --connection ${name}.URL --scope environment`;
+}
+
 type Chosen = Partial<Record<keyof typeof ADDON_OPTIONS, string | undefined>>;
 
 /** Returns the members of a configuration that the options mean; undefined where none is given. */

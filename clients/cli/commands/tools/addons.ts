@@ -7,7 +7,7 @@ import type { Context } from "../../context.ts";
 import { refused } from "../../failure.ts";
 import { numberOf } from "../../option-values.ts";
 import { printTable } from "../../terminal/table.ts";
-import { serverOf } from "./addon-options.ts";
+import { commandToConnect, serverOf } from "./addon-options.ts";
 import { LOOPBACK, openPort } from "./port.ts";
 
 const list = command({
@@ -89,7 +89,7 @@ async function urlOf(ctx: Context, at: EnvironmentAddress, { name, type }: Servi
   }
   throw refused(
     `No variable of the environment refers to the URL of ${name}.`,
-    `berth vars set DATABASE_URL --connection ${name}.URL --scope environment`,
+    commandToConnect({ name, type }),
   );
 }
 
