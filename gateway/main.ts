@@ -5,8 +5,7 @@ import { InternalService } from "../proto/gen/berth/identity/v1/internal_pb.ts";
 import { hashToken } from "../services/kit/crypto/bearer-token.ts";
 import { watchEvents } from "../services/kit/events/metrics.ts";
 import type { Logger } from "../services/kit/log.ts";
-import type { Pool } from "../services/kit/postgres/db.ts";
-import { main, type Running } from "../services/kit/process/process.ts";
+import { main } from "../services/kit/process/process.ts";
 import { type ConnectClient, connectBackends } from "../services/kit/process/service.ts";
 import { startTask } from "../services/kit/tasks/task.ts";
 import { createAuth } from "./auth/authorize.ts";
@@ -19,12 +18,11 @@ import { docsRoutes } from "./docs/docs-routes.ts";
 import { type App, closeApp, createApp } from "./http/app.ts";
 import { createIdempotency } from "./limits/idempotency.ts";
 import { createRateLimiter, type Limits } from "./limits/rate-limiter.ts";
-import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./limits/sql.ts";
+import { addRateCounts } from "./limits/sql.ts";
 import { createCallTool } from "./mcp/call-tool.ts";
 import { createConfirmations } from "./mcp/confirmations.ts";
 import { registerMcp } from "./mcp/mcp-routes.ts";
 import { createToolServers } from "./mcp/server.ts";
-import { sweepConfirmations } from "./mcp/sql.ts";
 import { startMetrics } from "./metrics/metrics-port.ts";
 import { type Installation, resourceMetadataUrl } from "./oauth/metadata.ts";
 import { registerOauth } from "./oauth/oauth-routes.ts";
@@ -35,8 +33,8 @@ import { toolCalls } from "./requests/tool-call.ts";
 import { allRoutes } from "./routing/routes.ts";
 import { createStreamClient } from "./streams/connect-stream.ts";
 import { createStreams } from "./streams/open-streams.ts";
-import { deleteExpiredSlots } from "./streams/sql.ts";
 import { createStreamSlots } from "./streams/stream-limit.ts";
+import { sweep } from "./sweep.ts";
 import { SWEEP } from "./tasks.ts";
 import { isTunnel, registerTunnels } from "./tunnels/tunnel-proxy.ts";
 import { registerDownloads } from "./uploads/download-proxy.ts";
@@ -142,7 +140,7 @@ export async function start(config: GatewayConfig, log: Logger) {
   origin ||= `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`;
   const address = { port, origin, baseUrl: origin + config.apiPrefix };
   log.info({ baseUrl: address.baseUrl, port: address.port }, "listening");
-  const sweep = startSweep(pool, log);
+  const sweeps = startTask(SWEEP, () => sweep(pool), { log });
   return {
     ...address,
     metricsPort: metrics && (metrics.address() as AddressInfo).port,
@@ -152,7 +150,7 @@ export async function start(config: GatewayConfig, log: Logger) {
       await mcp.close();
       metrics?.close();
       await Promise.all(Object.values(streamClients).map((client) => client.close()));
-      await sweep.stop();
+      await sweeps.stop();
       await slots.stop();
       await limiter.stop();
       await Promise.all(
@@ -221,16 +219,6 @@ function limitsOf(config: GatewayConfig): Limits {
 async function listen(app: App, config: GatewayConfig): Promise<number> {
   await app.listen({ host: config.host, port: config.port });
   return (app.server.address() as AddressInfo).port;
-}
-
-function startSweep(pool: Pool, log: Logger): Running {
-  const sweep = async () => {
-    await sweepRateCounts(pool);
-    await sweepIdempotent(pool);
-    await deleteExpiredSlots(pool);
-    await sweepConfirmations(pool);
-  };
-  return startTask(SWEEP, sweep, { log });
 }
 
 if (import.meta.main) await main("gateway", fields, start);

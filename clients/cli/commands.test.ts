@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { type Command, parseCommand } from "./command.ts";
@@ -81,4 +81,20 @@ test("bash completes commands, their second words, and options", () => {
   expect(complete("berth vars un")).toEqual(["unset"]);
   expect(complete("berth vars set --sen")).toEqual(["--sensitive"]);
   expect(complete("berth up --de")).toEqual(["--detach"]);
+});
+
+test("a result that no disk takes is an error in a sentence", () => {
+  const full = openSync("/dev/full", "w");
+  for (const args of [["help"], ["completion", "bash"]]) {
+    const program = join(import.meta.dirname, "bin/berth.js");
+    const { status, stderr } = spawnSync(process.execPath, [program, ...args], {
+      encoding: "utf8",
+      stdio: ["ignore", full, "pipe"],
+    });
+    expect([status, stderr]).toEqual([
+      1,
+      "Error: The output is not whole: no space is left where it is written to.\n",
+    ]);
+  }
+  closeSync(full);
 });

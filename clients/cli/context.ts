@@ -95,17 +95,15 @@ export function createContext({ io, common, signal, loadCommands }: Given) {
     if (given) return { ...at, service: given };
     if (linked?.service && linked.environment.id === at.environmentId)
       return { ...at, service: linked.service };
-    const own = await services(at);
+    const all = await (await berth()).services.list(at, { limit: 100 }, { signal }).all();
+    // One that is being deleted answers nothing any more.
+    const own = all.filter(
+      ({ type, status }) => type !== "postgres" && type !== "redis" && status !== "deleting",
+    );
     return {
       ...at,
       service: pick<Service>(own, undefined, "service", "-s", "berth services create NAME").name,
     };
-  }
-
-  /** The services of an environment that are not addons. One that is being deleted answers nothing any more. */
-  async function services(at: EnvironmentAddress): Promise<Service[]> {
-    const all = await (await berth()).services.list(at, { limit: 100 }, { signal }).all();
-    return all.filter(({ type, status }) => type !== "postgres" && type !== "redis" && status !== "deleting");
   }
 
   return {
@@ -116,7 +114,7 @@ export function createContext({ io, common, signal, loadCommands }: Given) {
     link,
     session,
     berth,
-    at: { account, project, environment, service, services },
+    at: { account, project, environment, service },
     /** Lines that say what continues when the user cancels. */
     whenCanceled,
     /** Replaces them. */

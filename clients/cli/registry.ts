@@ -142,17 +142,17 @@ export const SECTIONS: Section[] = [
       {
         word: "addons",
         summary: "List addons, connect to one, and exchange two",
-        load: async () => (await import("./commands/tools/addons.ts")).commands,
+        load: async () => (await import("./commands/addons/addons.ts")).commands,
       },
       {
         word: "backups",
         summary: "Back up addons, and restore them",
-        load: async () => (await import("./commands/tools/backups.ts")).commands,
+        load: async () => (await import("./commands/addons/backups.ts")).commands,
       },
       {
         word: "fork",
         summary: "Make another addon with the data of one",
-        load: async () => (await import("./commands/tools/fork.ts")).commands,
+        load: async () => (await import("./commands/addons/fork.ts")).commands,
       },
       {
         word: "members",

@@ -8,16 +8,6 @@ import { queries } from "./live/queries.ts";
 import { router } from "./router.tsx";
 import { texts } from "./texts.ts";
 
-const RELOADED = "berth-reloaded";
-
-// A file of an earlier version, which the gateway has no more: the page is loaded anew, once a minute at most.
-addEventListener("vite:preloadError", (event) => {
-  if (Date.now() - Number(sessionStorage.getItem(RELOADED) ?? 0) < 60_000) return;
-  sessionStorage.setItem(RELOADED, String(Date.now()));
-  event.preventDefault();
-  location.reload();
-});
-
 const root = document.getElementById("root");
 if (root)
   createRoot(root).render(

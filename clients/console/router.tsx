@@ -1,4 +1,5 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
+import { lazyScreen, Missing, MissingScreen } from "./design/lazy-screen.tsx";
 import { Failure, Loading } from "./design/state.tsx";
 import { Entrance } from "./screens/frame/entrance.tsx";
 import { Frame } from "./screens/frame/frame.tsx";
@@ -11,25 +12,25 @@ const entrance = createRoute({ getParentRoute: () => root, path: "/", component:
 const home = createRoute({
   getParentRoute: () => root,
   path: "/accounts/$accountId",
-  component: lazyRouteComponent(() => import("./screens/home/home.tsx"), "Home"),
+  component: lazyScreen(() => import("./screens/home/home.tsx"), "Home"),
 });
 
 const members = createRoute({
   getParentRoute: () => root,
   path: "/accounts/$accountId/members",
-  component: lazyRouteComponent(() => import("./screens/members/members.tsx"), "Members"),
+  component: lazyScreen(() => import("./screens/members/members.tsx"), "Members"),
 });
 
 const grants = createRoute({
   getParentRoute: () => root,
   path: "/accounts/$accountId/grants",
-  component: lazyRouteComponent(() => import("./screens/grants/account-grants.tsx"), "AccountGrants"),
+  component: lazyScreen(() => import("./screens/grants/account-grants.tsx"), "AccountGrants"),
 });
 
 const registries = createRoute({
   getParentRoute: () => root,
   path: "/accounts/$accountId/registries",
-  component: lazyRouteComponent(() => import("./screens/registries/registries.tsx"), "Registries"),
+  component: lazyScreen(() => import("./screens/registries/registries.tsx"), "Registries"),
 });
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
@@ -39,7 +40,7 @@ type AuditFilter = { actor?: string | undefined; action?: string | undefined; si
 const keptBackups = createRoute({
   getParentRoute: () => root,
   path: "/accounts/$accountId/backups",
-  component: lazyRouteComponent(() => import("./screens/backups/kept-backups.tsx"), "KeptBackups"),
+  component: lazyScreen(() => import("./screens/backups/kept-backups.tsx"), "KeptBackups"),
 });
 
 const auditEvents = createRoute({
@@ -52,37 +53,37 @@ const auditEvents = createRoute({
     since:
       typeof since === "string" && DATE.test(since) && !Number.isNaN(Date.parse(since)) ? since : undefined,
   }),
-  component: lazyRouteComponent(() => import("./screens/audit/audit.tsx"), "AuditLog"),
+  component: lazyScreen(() => import("./screens/audit/audit.tsx"), "AuditLog"),
 });
 
 const profile = createRoute({
   getParentRoute: () => root,
   path: "/me",
-  component: lazyRouteComponent(() => import("./screens/me/profile.tsx"), "Profile"),
+  component: lazyScreen(() => import("./screens/me/profile.tsx"), "Profile"),
 });
 
 const sessions = createRoute({
   getParentRoute: () => root,
   path: "/me/sessions",
-  component: lazyRouteComponent(() => import("./screens/me/sessions.tsx"), "Sessions"),
+  component: lazyScreen(() => import("./screens/me/sessions.tsx"), "Sessions"),
 });
 
 const applications = createRoute({
   getParentRoute: () => root,
   path: "/me/mcp-grants",
-  component: lazyRouteComponent(() => import("./screens/me/applications.tsx"), "Applications"),
+  component: lazyScreen(() => import("./screens/me/applications.tsx"), "Applications"),
 });
 
 const tokens = createRoute({
   getParentRoute: () => root,
   path: "/me/tokens",
-  component: lazyRouteComponent(() => import("./screens/tokens/tokens.tsx"), "Tokens"),
+  component: lazyScreen(() => import("./screens/tokens/tokens.tsx"), "Tokens"),
 });
 
 const billing = createRoute({
   getParentRoute: () => root,
   id: "billing",
-  component: lazyRouteComponent(() => import("./screens/billing/layout.tsx"), "BillingLayout"),
+  component: lazyScreen(() => import("./screens/billing/layout.tsx"), "BillingLayout"),
 });
 
 const RETURNED = ["subscribed", "not-subscribed", "portal-closed"];
@@ -93,76 +94,76 @@ const plan = createRoute({
   // Where the payment provider's pages lead back to.
   validateSearch: ({ returned }: { returned?: string }) =>
     returned !== undefined && RETURNED.includes(returned) ? { returned } : {},
-  component: lazyRouteComponent(() => import("./screens/billing/plan.tsx"), "Plan"),
+  component: lazyScreen(() => import("./screens/billing/plan.tsx"), "Plan"),
 });
 
 const usage = createRoute({
   getParentRoute: () => billing,
   path: "/accounts/$accountId/compute-usage",
-  component: lazyRouteComponent(() => import("./screens/billing/usage.tsx"), "Usage"),
+  component: lazyScreen(() => import("./screens/billing/usage.tsx"), "Usage"),
 });
 
 const statements = createRoute({
   getParentRoute: () => billing,
   path: "/accounts/$accountId/statements",
-  component: lazyRouteComponent(() => import("./screens/billing/statements.tsx"), "Statements"),
+  component: lazyScreen(() => import("./screens/billing/statements.tsx"), "Statements"),
 });
 
 const statement = createRoute({
   getParentRoute: () => billing,
   path: "/accounts/$accountId/statements/$month",
-  component: lazyRouteComponent(() => import("./screens/billing/statement.tsx"), "StatementScreen"),
+  component: lazyScreen(() => import("./screens/billing/statement.tsx"), "StatementScreen"),
 });
 
 const invoices = createRoute({
   getParentRoute: () => billing,
   path: "/accounts/$accountId/invoices",
-  component: lazyRouteComponent(() => import("./screens/billing/invoices.tsx"), "Invoices"),
+  component: lazyScreen(() => import("./screens/billing/invoices.tsx"), "Invoices"),
 });
 
 const webhooks = createRoute({
   getParentRoute: () => root,
   path: "/accounts/$accountId/webhooks",
-  component: lazyRouteComponent(() => import("./screens/webhooks/webhooks.tsx"), "Webhooks"),
+  component: lazyScreen(() => import("./screens/webhooks/webhooks.tsx"), "Webhooks"),
 });
 
 const webhook = createRoute({
   getParentRoute: () => root,
   path: "/accounts/$accountId/webhooks/$webhookId",
-  component: lazyRouteComponent(() => import("./screens/webhooks/webhook.tsx"), "WebhookScreen"),
+  component: lazyScreen(() => import("./screens/webhooks/webhook.tsx"), "WebhookScreen"),
 });
 
 const feed = createRoute({
   getParentRoute: () => root,
   path: "/notifications",
   validateSearch: ({ unread }: { unread?: boolean }) => (unread === true ? { unread } : {}),
-  component: lazyRouteComponent(() => import("./screens/notifications/feed.tsx"), "Feed"),
+  component: lazyScreen(() => import("./screens/notifications/feed.tsx"), "Feed"),
 });
 
 const preferences = createRoute({
   getParentRoute: () => root,
   path: "/me/notification-prefs",
-  component: lazyRouteComponent(() => import("./screens/notifications/preferences.tsx"), "Preferences"),
+  component: lazyScreen(() => import("./screens/notifications/preferences.tsx"), "Preferences"),
 });
 
 // The paths are those of the API, so that whoever knows one address knows the other.
 const environment = createRoute({
   getParentRoute: () => root,
   path: "/accounts/$accountId/projects/$projectId/environments/$environmentId",
-  component: lazyRouteComponent(() => import("./screens/environment/layout.tsx"), "EnvironmentLayout"),
+  component: lazyScreen(() => import("./screens/environment/layout.tsx"), "EnvironmentLayout"),
 });
 
 const services = createRoute({
   getParentRoute: () => environment,
   path: "/",
   validateSearch: ({ view }: { view?: "canvas" }) => (view === "canvas" ? { view } : {}),
-  component: lazyRouteComponent(() => import("./screens/environment/services.tsx"), "Services"),
+  component: lazyScreen(() => import("./screens/environment/services.tsx"), "Services"),
 });
 
 const service = createRoute({
   getParentRoute: () => environment,
   path: "/services/$service",
-  component: lazyRouteComponent(() => import("./screens/service/layout.tsx"), "ServiceLayout"),
+  component: lazyScreen(() => import("./screens/service/layout.tsx"), "ServiceLayout"),
 });
 
 const deployments = createRoute({
@@ -172,49 +173,49 @@ const deployments = createRoute({
     ...(deploy === true && { deploy }),
     ...(upload === true && { upload }),
   }),
-  component: lazyRouteComponent(() => import("./screens/service/deployments.tsx"), "Deployments"),
+  component: lazyScreen(() => import("./screens/service/deployments.tsx"), "Deployments"),
 });
 
 const deployment = createRoute({
   getParentRoute: () => service,
   path: "/deployments/$version",
-  component: lazyRouteComponent(() => import("./screens/service/deployment.tsx"), "DeploymentScreen"),
+  component: lazyScreen(() => import("./screens/service/deployment.tsx"), "DeploymentScreen"),
 });
 
 const logs = createRoute({
   getParentRoute: () => service,
   path: "/logs",
-  component: lazyRouteComponent(() => import("./screens/logs/logs.tsx"), "Logs"),
+  component: lazyScreen(() => import("./screens/logs/logs.tsx"), "Logs"),
 });
 
 const runs = createRoute({
   getParentRoute: () => service,
   path: "/runs",
-  component: lazyRouteComponent(() => import("./screens/service/runs.tsx"), "Runs"),
+  component: lazyScreen(() => import("./screens/service/runs.tsx"), "Runs"),
 });
 
 const run = createRoute({
   getParentRoute: () => service,
   path: "/runs/$runId",
-  component: lazyRouteComponent(() => import("./screens/service/run.tsx"), "RunScreen"),
+  component: lazyScreen(() => import("./screens/service/run.tsx"), "RunScreen"),
 });
 
 const variables = createRoute({
   getParentRoute: () => service,
   path: "/variables",
-  component: lazyRouteComponent(() => import("./screens/variables/variables.tsx"), "Variables"),
+  component: lazyScreen(() => import("./screens/variables/variables.tsx"), "Variables"),
 });
 
 const backups = createRoute({
   getParentRoute: () => service,
   path: "/backups",
-  component: lazyRouteComponent(() => import("./screens/backups/backups.tsx"), "Backups"),
+  component: lazyScreen(() => import("./screens/backups/backups.tsx"), "Backups"),
 });
 
 const settings = createRoute({
   getParentRoute: () => service,
   path: "/settings",
-  component: lazyRouteComponent(() => import("./screens/settings/settings.tsx"), "Settings"),
+  component: lazyScreen(() => import("./screens/settings/settings.tsx"), "Settings"),
 });
 
 export const router = createRouter({
@@ -243,7 +244,8 @@ export const router = createRouter({
   ]),
   defaultPreload: "intent",
   defaultPendingComponent: Loading,
-  defaultErrorComponent: ({ error, reset }) => <Failure error={error} retry={reset} />,
+  defaultErrorComponent: ({ error, reset }) =>
+    error instanceof MissingScreen ? <Missing /> : <Failure error={error} retry={reset} />,
   defaultNotFoundComponent: NotFound,
 });
 

@@ -23,6 +23,9 @@ export const texts = {
     title: "This did not work",
     gone: "This is not here any more",
     roleTooLow: (role: string) => `Your role in this account is too low: this needs ${role}.`,
+    signedOut:
+      "You are signed out. Sign in again in another tab, then try once more: what you typed stays here.",
+    signIn: "Sign in",
     unreachable: "Berth cannot be reached. What you see may be out of date.",
     offline: "You are offline. What you see may be out of date.",
     internal: "The console has a fault. Reload the page; if it stays, tell your operator.",
@@ -76,6 +79,7 @@ export const texts = {
     noAccount: "Ask an owner to invite you, or look for an invitation.",
     invitations: "Your invitations",
     notMember: "You are not a member of this account.",
+    notSignedOut: (why: string) => `You are still signed in. ${why}`,
   },
   notFound: { title: "There is no such screen", home: "To your projects" },
   switcher: {
@@ -83,7 +87,8 @@ export const texts = {
     label: "Project, environment or service",
     none: "Nothing has this name.",
     keys: "Arrows choose, Enter opens.",
-    leftOut: (projects: number) => `Only the newest ${projects} projects are searched.`,
+    leftOut: (projects: number, environments: number) =>
+      `The newest ${projects} projects are searched, and the services of ${environments} environments.`,
   },
   home: {
     title: "Projects",
@@ -95,6 +100,7 @@ export const texts = {
     cli: "The same in a terminal:",
     environments: (project: string) => `Environments of ${project}`,
     newEnvironment: "New environment",
+    moreEnvironments: "More environments",
     noEnvironments: "No environments yet",
     noServices: "no services",
     services: (count: number, more: boolean) =>
@@ -219,6 +225,42 @@ export const texts = {
     storageHint: "Leave it empty for the usual size here. It can grow later, and never shrinks.",
     forkStorageHint:
       "Leave it empty for as much as the other one was given. It can grow later, and never shrinks.",
+  },
+  statistics: {
+    title: "Statistics",
+    again: "Read again",
+    of: (some: string, most: string) => `${some} of ${most}`,
+    percent: (share: number) => `${(share * 100).toFixed(1)} %`,
+    facts: {
+      connections: "Connections",
+      idle: "Idle in a transaction",
+      size: "Size",
+      memory: "Memory",
+      keys: "Keys",
+      evicted: "Evicted keys",
+      cache: "Read from memory",
+      hits: "Reads that found their key",
+      deadlocks: "Deadlocks",
+      read: "Read",
+    },
+    noneRuns: "No statement runs.",
+    states: { active: "runs", idle_in_transaction: "idle in a transaction" },
+    running: {
+      title: "Running statements",
+      columns: ["Process", "For", "State", "Statement"],
+      blocked: (pids: string) => `waits for ${pids}`,
+    },
+    tables: { title: "Largest tables", columns: ["Table", "Size", "Rows", "Read whole", "By index"] },
+    statements: {
+      title: "Statements that took the most time",
+      columns: ["Statement", "Total", "Calls", "Mean"],
+      milliseconds: (ms: number) => `${ms.toFixed(1)} ms`,
+    },
+    commands: {
+      title: "Slow commands",
+      columns: ["Command", "Took", "Arguments", "When"],
+      none: "No command was slow.",
+    },
   },
   backups: {
     create: "Back up now",
@@ -345,11 +387,21 @@ export const texts = {
       "The two exchange their names: what is connected to the other one leads to this one from then on. Both keep their data. What was written to the other one since this one was forked from it is not here: stop what writes first.",
     promoteOver: "Addon",
     promoteSubmit: "Take its place",
+    servers: "Servers",
+    serversHint: "One takes writes. A standby has its data, and takes over when it is lost.",
+    serversSaved:
+      "Saved. A standby takes over once it has all data. The addon may be away for seconds meanwhile.",
     storage: "Storage",
     storageHint: "The volume grows while the addon runs, and never shrinks.",
     storageMax: "Grows by itself up to, in GiB",
     storageMaxHint: "Before it is full. Without a number it does not.",
     storageSaved: "Saved. Until the volume has grown, which may take minutes, the addon has less.",
+    pooler: "Pooler",
+    poolerHint:
+      "For apps with many connections. What is connected to the key POOLED_URL shares those of the server, each for the time of a transaction.",
+    poolerOn: "Turn the pooler on",
+    poolerOff: "Turn the pooler off",
+    poolerSaved: "Saved. POOLED_URL follows once the pooler runs, or at once when it is turned off.",
     source: "Source and start",
     command: "Start command",
     health: "Path for the health check",
@@ -593,6 +645,7 @@ export const texts = {
     addon: "Addon",
     key: "Key",
     target: "Variable",
+    replaced: "The value it has is not shown. What is saved here replaces it.",
     sensitive: "Sensitive: nobody sees it without revealing it",
     scope: "Where it is set",
     impact: (total: number, names: string) => `This reaches ${total} services: ${names}`,

@@ -20,9 +20,10 @@ const files = {
   "types.ts": typesOf(document),
   "refusals.ts": refusals,
   "api.ts": [
-    'import type { Caller, CallOptions, StreamEvent, StreamOptions } from "../caller.ts";',
+    'import type { Caller, CallOptions } from "../caller.ts";',
     'import { Pages } from "../pages.ts";',
     'import { type AccountAddress, type EnvironmentAddress, part, pathTo, type ProjectAddress, type ServiceAddress } from "../path.ts";',
+    'import type { StreamEvent, StreamOptions } from "../streams.ts";',
     `import type { ${used.join(", ")} } from "./types.ts";\n`,
     functions,
   ].join("\n"),

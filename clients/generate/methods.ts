@@ -79,6 +79,7 @@ export const METHODS: Record<string, Record<string, string>> = {
     rotateCredentials: "rotateCredentials",
     openTunnel: "openTunnel",
     promote: "promoteService",
+    statistics: "getStatistics",
   },
   backups: {
     create: "createBackup",

@@ -338,8 +338,9 @@ test("a stream is read whatever its pieces, and goes on after the last event whe
   );
   const seen: unknown[] = [];
   const lost: unknown[] = [];
-  for await (const event of berth.logs.follow(S, {}, { onReconnect: (error) => lost.push(error) }))
-    seen.push(event);
+  let opened = 0;
+  const options = { onReconnect: (error: unknown) => void lost.push(error), onOpen: () => void opened++ };
+  for await (const event of berth.logs.follow(S, {}, options)) seen.push(event);
   expect(seen).toEqual([
     { event: "line", data: { message: "ünö" }, id: "1" },
     { event: "line", data: { message: "two" }, id: "2" },
@@ -348,6 +349,7 @@ test("a stream is read whatever its pieces, and goes on after the last event whe
   ]);
   expect(requests.map(({ headers }) => headers["last-event-id"])).toEqual([undefined, "3", "3", "4"]);
   expect(lost.length).toBe(3);
+  expect(opened).toBe(3);
 });
 
 test("a stream whose caller loses access ends with the refusal", async () => {

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { withBus } from "../../services/kit/events/with-bus.ts";
 import { type Done, runCommand } from "../../services/kit/process/command.ts";
 import { readConfig } from "../../services/kit/process/config.ts";
 import { type Backup, finish, nameAt, partOf, prune, putDefinitions } from "./backups.ts";
@@ -15,7 +16,7 @@ import {
 } from "./database.ts";
 import { handledByAll, type Range, readMessages, readRanges } from "./events.ts";
 import { backUpImages } from "./images.ts";
-import { open, type Parts, withBus } from "./open.ts";
+import { open, type Parts } from "./open.ts";
 import { backUpUploads } from "./uploads.ts";
 
 /** Makes a backup of the installation that the environment names. */
@@ -46,7 +47,7 @@ export async function makeBackup(
   try {
     await whileConnected(reader, "the backup was not made", async () => {
       await beAlone(reader);
-      const content = await withBus(natsUrl, async (connected) => {
+      const content = await withBus(natsUrl, "backup", async (connected) => {
         const handled = await handledByAll(connected);
         const ranges = await beginCut(database, reader, () => readRanges(connected, handled));
         const lines = (range: Range) => readMessages(connected, range);

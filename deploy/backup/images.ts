@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
+import { fetch } from "../../services/kit/network/fetch.ts";
 import type { Bucket } from "./bucket.ts";
 
 /** An image under one tag: its manifest as it is, and the blobs that it names. */

@@ -1,7 +1,5 @@
 import { readFileSync } from "node:fs";
 import { parsePushLogin } from "../../services/deployer/images/pulls/push-login.ts";
-import { type Connected, connectBus } from "../../services/kit/events/bus.ts";
-import { createLog } from "../../services/kit/log.ts";
 import type { ConfigOf } from "../../services/kit/process/config.ts";
 import { loginUrl } from "../database/prepare.ts";
 import { databaseUrl } from "../database/provision.ts";
@@ -10,8 +8,6 @@ import type { backupFields, placeFields } from "./config.ts";
 import { openRegistry, type Registry } from "./images.ts";
 
 export type BackupConfig = ConfigOf<typeof backupFields>;
-
-const BUS_MS = 60_000;
 
 /** What a backup is made of and where it goes. */
 export type Parts = {
@@ -64,22 +60,4 @@ export function openBackups(config: ConfigOf<typeof placeFields>): Bucket {
     secretKey: config.backupSecretKey,
     prefix: config.backupPrefix,
   });
-}
-
-/** Calls `work` with a connection to NATS, which has the streams, and closes it. */
-export async function withBus<T>(natsUrl: string, work: (connected: Connected) => Promise<T>): Promise<T> {
-  const bus = connectBus(natsUrl, "backup", createLog("backup", "error"));
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => late.reject(new Error(`NATS could not be reached within ${BUS_MS / 1_000} s`)),
-    BUS_MS,
-  );
-  try {
-    const connected = await Promise.race([bus.connected, late.promise]);
-    clearTimeout(timer);
-    return await work(connected);
-  } finally {
-    clearTimeout(timer);
-    await bus.close();
-  }
 }

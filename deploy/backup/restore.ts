@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type pg from "pg";
 import { retry } from "../../services/kit/concurrency/retry.ts";
 import { DEAD_STREAM, STREAM } from "../../services/kit/events/bus.ts";
+import { withBus } from "../../services/kit/events/with-bus.ts";
 import { createLog } from "../../services/kit/log.ts";
 import { type Done, runCommand } from "../../services/kit/process/command.ts";
 import { readConfig } from "../../services/kit/process/config.ts";
@@ -23,7 +24,7 @@ import {
 } from "./database.ts";
 import { removeStreams, writeMessages } from "./events.ts";
 import { restoreImages } from "./images.ts";
-import { open, type Parts, withBus } from "./open.ts";
+import { open, type Parts } from "./open.ts";
 import { restoreUploads } from "./uploads.ts";
 
 /** Restores a backup into the servers that the environment names, of the chart. */
@@ -71,9 +72,9 @@ export async function restoreBackup(
       const lines = (part: string) => backups.lines(partOf(name, part));
       if (store && made.uploads) await restoreUploads(store, backups, lines("uploads"));
       if (registry && made.images) await restoreImages(registry, backups, lines("images"));
-      await withBus(natsUrl, removeStreams);
+      await withBus(natsUrl, "backup", removeStreams);
       await writeDatabase(writer, backups, name, made);
-      await withBus(natsUrl, async (connected) => {
+      await withBus(natsUrl, "backup", async (connected) => {
         for (const stream of [STREAM, DEAD_STREAM]) await writeMessages(connected, lines(stream));
       });
     });

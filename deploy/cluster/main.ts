@@ -11,7 +11,15 @@ import { buildPrograms } from "./node/programs.ts";
 import { installCloudNativePg } from "./operator.ts";
 import { prepareRun } from "./run/run-settings.ts";
 import { runBench, runTests } from "./run/run-tests.ts";
-import { kubeconfig, logFile, nodeName, registry, runtimeDir, withCloudNativePg } from "./settings.ts";
+import {
+  kubeconfig,
+  logFile,
+  nodeName,
+  registry,
+  runtimeDir,
+  withCloudNativePg,
+  withEarlierCloudNativePg,
+} from "./settings.ts";
 
 const commands: Record<string, (args: string[]) => Promise<void>> = {
   build,
@@ -134,6 +142,10 @@ async function prepareOwn(): Promise<string> {
   const { file, images } = await prepareRun();
   if (withCloudNativePg) await installCloudNativePg(images);
   else console.log("Tests of CloudNativePG are left out: npm run test:cnpg builds it, and runs them.");
+  if (!withEarlierCloudNativePg)
+    console.log(
+      "Tests of its upgrade are left out: npm run test:cnpg-upgrade also builds the release before.",
+    );
   return file;
 }
 

@@ -33,7 +33,10 @@ export const withAcme = process.env.BERTH_CLUSTER_ACME === "on";
  * Whether the run has the operator CloudNativePG with its plugin for backups, and their tests: both take minutes to build,
  * and no other test needs them.
  */
-export const withCloudNativePg = process.env.BERTH_CLUSTER_CNPG === "on";
+export const withCloudNativePg = ["on", "upgrade"].includes(process.env.BERTH_CLUSTER_CNPG ?? "");
+
+/** Whether it also has the release of that operator before, and the tests of its upgrade: one more program to build. */
+export const withEarlierCloudNativePg = process.env.BERTH_CLUSTER_CNPG === "upgrade";
 
 /** Where the run with a certificate authority asks for the records of domains, on this machine. */
 export const ACME_DNS_PORT = 5354;

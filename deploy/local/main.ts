@@ -1,7 +1,6 @@
-import { rm } from "node:fs/promises";
 import { takeDataFolder } from "./data/data-folder.ts";
+import { localInfoIn } from "./data/local-info.ts";
 import { followLogs } from "./data/logs.ts";
-import { writeSafely } from "./data/secrets.ts";
 import { exitCodes, StartFailure } from "./failure.ts";
 import { createPlatform } from "./platform.ts";
 import { programs } from "./programs/programs.ts";
@@ -16,18 +15,20 @@ async function run(options: Options): Promise<number> {
   const { folder, lock } = await takeDataFolder(options.data);
   const display = createDisplay(process.stdout, !options.verbose);
   const platform = createPlatform(options, folder, display);
+  const localInfo = localInfoIn(folder.dir);
   const names = ["postgres", "nats", ...programs.map(({ name }) => name)];
   const logs = options.verbose ? followLogs(names.map(folder.log), display.line) : undefined;
   const stopRequest = stopRequested(() => platform.kill());
   let failure: unknown;
   try {
     const started = platform.start().then(async ({ info, ...about }) => {
-      await writeSafely(folder.localInfo, `${JSON.stringify(info, null, 2)}\n`);
+      await localInfo.write(info);
       await lock.announce(info.origin);
       display.close();
       const seconds = (Date.now() - began) / 1000;
       const journal = printsToJournal();
-      display.line(await summary(info, { data: options.data, seconds, journal, ...about }));
+      const console = process.env.CONSOLE !== "off";
+      display.line(await summary(info, { data: options.data, seconds, journal, console, ...about }));
     });
     started.catch(() => {}); // A stop makes a start under way fail, which is no error then.
     await Promise.race([stopRequest, started.then(() => stopRequest)]);
@@ -36,7 +37,7 @@ async function run(options: Options): Promise<number> {
     failure = error;
   }
   display.close();
-  await rm(folder.localInfo, { force: true });
+  await localInfo.remove();
   await platform.stop();
   await logs?.stop();
   lock.release();

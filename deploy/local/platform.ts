@@ -13,6 +13,7 @@ import {
   requirePort,
   resetDataFolder,
 } from "./data/data-folder.ts";
+import type { LocalInfo } from "./data/local-info.ts";
 import { rotateLogs } from "./data/logs.ts";
 import { choosePublicAddresses } from "./data/public-addresses.ts";
 import { readSecrets, type Secrets } from "./data/secrets.ts";
@@ -42,7 +43,6 @@ import {
 } from "./programs/programs.ts";
 import type { Display } from "./terminal/display.ts";
 import type { Options } from "./terminal/options.ts";
-import type { LocalInfo } from "./terminal/summary.ts";
 import { tryWalls } from "./walls.ts";
 
 export type Platform = {

@@ -8,6 +8,7 @@ import {
 import { type CallerRecord, CallerRecordSchema } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { connectBus } from "../../services/kit/events/bus.ts";
 import { createLog } from "../../services/kit/log.ts";
+import { atLeast } from "../../services/kit/rpc/caller-token.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { testNats } from "../../test/support/servers/nats.ts";
 import { cacheKeyOf, createCallerCache } from "./caller-cache.ts";
@@ -66,6 +67,21 @@ describe("the cache of callers", () => {
     await eventually("a second question", async () => questions.length === 2);
     questions[1]!(record({ memberships: [{ accountId: "acc_1", role: "owner" }] as never }));
     expect((await fresh).caller?.roles.get("acc_1")).toBe("owner");
+  });
+
+  test("a role or a limit that only a newer version knows permits nothing", async () => {
+    const { callers, questions, key } = byHand();
+    const asking = callers.lookup(key, key);
+    questions[0]!(
+      record({ roleCap: "viewer", memberships: [{ accountId: "acc_1", role: "owner" }] as never }),
+    );
+    const { caller } = await asking;
+    expect(atLeast(caller?.roles.get("acc_1"), "reader")).toBe(false);
+    const askingAgain = callers.lookup("other", "other");
+    questions[1]!(
+      record({ roleCap: "reader", memberships: [{ accountId: "acc_1", role: "viewer" }] as never }),
+    );
+    expect(atLeast((await askingAgain).caller?.roles.get("acc_1"), "reader")).toBe(false);
   });
 
   test("unknown tokens are cached as well", async () => {

@@ -19,12 +19,13 @@ export function addRateCounts(db: Db, counts: Count[]): Promise<Total[]> {
   );
 }
 
-/** Deletes windows that are over. */
+/** Deletes windows that are over, but none that is being counted in: in another order, both would wait for each other. */
 export function sweepRateCounts(db: Db): Promise<number> {
   return execute(
     db,
     "rate_counts_sweep",
-    "delete from rate_counts where ends_at < now() - interval '1 minute'",
+    `delete from rate_counts where subject in
+       (select subject from rate_counts where ends_at < now() - interval '1 minute' for update skip locked)`,
   );
 }
 
@@ -104,12 +105,13 @@ export function yieldIdempotent(db: Db, id: Buffer, holder: string): Promise<num
   );
 }
 
-/** Deletes expired keys, at most 5000 at a time. */
-export function sweepIdempotent(db: Db): Promise<number> {
+/** Deletes at most `limit` expired keys, but none that is being taken again. Returns how many. */
+export function sweepIdempotent(db: Db, limit: number): Promise<number> {
   return execute(
     db,
     "idempotent_sweep",
-    `delete from idempotency_keys where id in
-       (select id from idempotency_keys where expires_at <= now() order by expires_at limit 5000)`,
+    `delete from idempotency_keys where id = any(array(
+       select id from idempotency_keys where expires_at <= now() order by expires_at limit $1 for update skip locked))`,
+    [limit],
   );
 }

@@ -34,3 +34,19 @@ test("what a deletion takes along is read a few environments at once, and all of
   expect(state["environment e39"]).toEqual(["svc_env_39"]);
   expect(most).toBe(MAX_AT_ONCE);
 });
+
+test("a name that is not among the thousand newest is not said to be nowhere: its id is asked for", async () => {
+  async function callApi({ members }: ToolCall) {
+    const from = Number(members.cursor ?? 0);
+    const data = Array.from({ length: 100 }, (_, n) => ({ id: `prj_${from + n}`, name: `p${from + n}` }));
+    const page = { hasMore: true, nextCursor: String(from + 100) };
+    return { status: 200, body: Buffer.from(JSON.stringify({ data, page })) };
+  }
+  const caller = { roles: new Map([[id("acc", "a"), "owner"]]) } as unknown as CachedCaller;
+  const narrowing = { readOnly: false };
+  const api = createApi({ callApi: callApi as never, by: {} as never, caller, narrowing });
+  expect(await api.at.project("p999")).toMatchObject({ projectId: "prj_999" });
+  await expect(api.at.project("p1000")).rejects.toThrow(
+    'There is no project "p1000" among the newest 1000. Give the id of an older one instead of its name.',
+  );
+});

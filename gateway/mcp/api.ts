@@ -39,8 +39,9 @@ type Page<T> = { data: T[]; page: { nextCursor: string; hasMore: boolean } };
 /** How many calls of the API one call of a tool makes at once: a project can have hundreds of environments. */
 export const MAX_AT_ONCE = 8;
 
-/** How many pages of a list are read to find a name, or to count: a thousand entries. */
+/** How many pages of a list are read to find a name, or to count, and their size: a thousand entries. */
 const MAX_PAGES = 10;
+const PAGE = 100;
 
 /** Returns what tools use of the API in one call: its RPCs, and addresses by names or ids. */
 export function createApi(options: {
@@ -74,7 +75,7 @@ export function createApi(options: {
     const found: T[] = [];
     let cursor: string | undefined;
     for (let read = 0; read < MAX_PAGES; read++) {
-      const { data, page } = await call<Page<T>>(rpc, { ...members, limit: 100, cursor });
+      const { data, page } = await call<Page<T>>(rpc, { ...members, limit: PAGE, cursor });
       found.push(...data);
       if (!page.hasMore) break;
       cursor = page.nextCursor;
@@ -87,11 +88,12 @@ export function createApi(options: {
     if (found) return found;
     const names = all.slice(0, 20).map(({ name }) => name);
     const others = names.length > 0 ? `There are: ${names.join(", ")}.` : "There are none.";
-    throw new ToolRefusal(
-      "not_found",
-      `There is no ${noun} ${JSON.stringify(wanted.slice(0, 60))}. ${others}`,
-      404,
-    );
+    const named = `${noun} ${JSON.stringify(wanted.slice(0, 60))}`;
+    const sentence =
+      all.length < MAX_PAGES * PAGE
+        ? `There is no ${named}. ${others}`
+        : `There is no ${named} among the newest ${all.length}. Give the id of an older one instead of its name.`;
+    throw new ToolRefusal("not_found", sentence, 404);
   }
 
   let accountId: Promise<string> | undefined;

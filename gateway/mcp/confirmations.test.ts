@@ -69,7 +69,7 @@ test("a confirmation ends after ten minutes, and is forgotten only then", async 
   const confirmations = createConfirmations({ pool, keys: [key], now: () => ms });
   const text = confirmations.issue(bound);
   await confirmations.use(text);
-  await sweepConfirmations(pool);
+  await sweepConfirmations(pool, 100);
   expect(await confirmations.use(text)).toBeUndefined();
   ms += 600_001;
   expect(confirmations.refusalOf(text, bound)).toEqual({ why: "expired" });

@@ -114,7 +114,10 @@ export function registerMcp(app: FastifyInstance, deps: McpDeps): { close: () =>
   return { close: () => handler.close() };
 }
 
-/** Makes the checks that come before the body is read: 401, then what the query says, then 429. */
+/**
+ * Makes the checks that come before the body is read: 401, then what the query says, then 429. Tokens for the API call tools
+ * too; those for tools alone are refused elsewhere, by requests/handle-request.
+ */
 async function admit(
   request: FastifyRequest,
   exchange: Measured,

@@ -7,11 +7,12 @@ export async function useConfirmation(db: Db, id: Buffer, expiresAt: Date): Prom
 }
 
 /** Forgets confirmations that have expired: they are refused without being known. */
-export function sweepConfirmations(db: Db): Promise<number> {
+export function sweepConfirmations(db: Db, limit: number): Promise<number> {
   return execute(
     db,
     "confirmations_sweep",
     `delete from used_confirmations where id in
-       (select id from used_confirmations where expires_at < now() - interval '1 minute' limit 5000)`,
+       (select id from used_confirmations where expires_at < now() - interval '1 minute' limit $1)`,
+    [limit],
   );
 }

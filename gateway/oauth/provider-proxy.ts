@@ -3,19 +3,17 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { type Dispatcher, Pool } from "undici";
 import type { Logger } from "../../services/kit/log.ts";
 import { clientNetwork } from "../../services/kit/network/client-network.ts";
-import { wants } from "../http/accept.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { type Problem, problem, unavailable, unreachable, unreadable } from "../http/problem.ts";
-import { errorResponse, type GatewayResponse } from "../http/response.ts";
+import type { GatewayResponse } from "../http/response.ts";
 import { beginMeasured, sendResponse } from "../http/send-response.ts";
 import { type RateLimiter, tooManyRequests } from "../limits/rate-limiter.ts";
 import { CLIENT_LEFT, observer } from "../metrics/request-metrics.ts";
 import { isPageCookie } from "../pages/kit/cookies.ts";
-import { errorPage } from "../pages/kit/error-page.ts";
 import type { BucketName } from "../routing/routes.ts";
 import { readBounded } from "../upstream/read-bounded.ts";
 import { DEVICE_AUTHORIZATION, DEVICE_GRANT, type Installation } from "./metadata.ts";
-import { oauthError, oauthRefusal } from "./oauth-error.ts";
+import { oauthError, refused } from "./oauth-error.ts";
 
 const MAX_FORM = 16 * 1024;
 const MAX_ANSWER = 256 * 1024;
@@ -180,17 +178,6 @@ function isDeviceUnknown({ body }: FastifyRequest, status: number, bytes: Buffer
 function failingSubject(request: FastifyRequest): string {
   const clientId = new URLSearchParams(String(request.body ?? "")).get("client_id") ?? "";
   return `${clientNetwork(clientAddress(request))} ${hash("sha256", clientId, "base64")}`;
-}
-
-/**
- * Returns a refusal: a page for a browser that shows it to a person, an error of OAuth for what applications send, the
- * error envelope for all others.
- */
-function refused(request: FastifyRequest, refusal: Problem): GatewayResponse {
-  if (request.method === "POST") return oauthRefusal(refusal, request.id);
-  const response = errorResponse(refusal, request.id);
-  const toPerson = request.method === "GET" && wants(request.headers.accept, "text/html");
-  return toPerson ? { ...response, ...errorPage("This did not work", refusal.message) } : response;
 }
 
 /** Returns the path at the provider: made anew, as a request line may name another host before it. */

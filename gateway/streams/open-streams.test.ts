@@ -18,6 +18,9 @@ const MESSAGES: Record<string, string> = {
   large: "x".repeat(200_000),
 };
 
+/** Services of which nothing is sent until the test lets it. */
+const held = new Map<string, { reached: () => void; release: Promise<void> }>();
+
 /** The calls of FollowLogs under way at the deployer, by the service they follow. */
 const calls = new Map<string, { sent: number; next: () => void; break: (error: Error) => void }>();
 
@@ -26,6 +29,8 @@ beforeAll(async () => {
     deployments: {
       async *followLogs({ service, lastEventId }, ctx) {
         if (service === "missing") throw notFound("service");
+        held.get(service)?.reached();
+        await held.get(service)?.release;
         yield {};
         const call = { sent: 0, next: () => {}, break: (_: Error) => {} };
         calls.set(service, call);
@@ -284,6 +289,28 @@ test("a token that is revoked at one gateway ends its streams at the others", as
   await stream.ended();
   expect(stream.events).toMatchObject([{ event: "problem", data: { error: { code: "unauthenticated" } } }]);
   await gone("revoked");
+});
+
+test("a token that is revoked while a stream is being opened ends it as soon as it is open", async () => {
+  const [one, other] = [
+    await platform.gateway({ STREAM_HEARTBEAT_SECONDS: "120" }),
+    await platform.gateway(),
+  ];
+  const made = await other.call("POST", "/me/tokens", { name: "opening" });
+  const { id, token } = made.body as unknown as { id: string; token: string };
+  const [reached, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  held.set("opening", { reached: reached.resolve, release: release.promise });
+  const opened = open(one.baseUrl, "opening", { token });
+  await reached.promise;
+  expect((await other.call("DELETE", `/me/tokens/${id}`)).status).toBe(204);
+  await eventually("the other gateway refuses it", async () => {
+    return (await one.call("GET", "/me", undefined, { token })).status === 401;
+  });
+  release.resolve();
+  const stream = await opened;
+  await stream.ended();
+  expect(stream.events).toMatchObject([{ event: "problem", data: { error: { code: "unauthenticated" } } }]);
+  await gone("opening");
 });
 
 test("a service that stops ends the stream with a hint to come back; what it did not foresee is not told", async () => {

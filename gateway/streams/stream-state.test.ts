@@ -24,7 +24,11 @@ const revalidated = (found?: typeof gone) => ({ type: "callerRevalidated", probl
 
 describe("before the service has sent anything", () => {
   test.each<[string, StreamInput, string]>([
-    ["its first message opens the stream", message, "open write open"],
+    [
+      "its first message opens the stream, whose caller is checked",
+      message,
+      "open write revalidateCaller open",
+    ],
     ["its end without one opens and closes it", { type: "ended", problem: undefined }, "open close closed"],
     ["its refusal is an ordinary response", { type: "ended", problem: gone }, "refuse closed"],
     ["its silence is refused", { type: "timedOut" }, "refuse closed"],

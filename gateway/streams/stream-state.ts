@@ -57,7 +57,8 @@ function whileOpening(state: Opening, input: StreamInput): Step {
       if (state.closesAtOnce) return closed({ type: "open" }, { type: "close", problem: undefined });
       return {
         state: { phase: "open", paused: false, missedChecks: 0 },
-        actions: [{ type: "open" }, { type: "write", text: input.text }],
+        // What was revoked since the request was admitted had no stream to end.
+        actions: [{ type: "open" }, { type: "write", text: input.text }, { type: "revalidateCaller" }],
       };
     case "ended":
       if (input.problem) return closed({ type: "refuse", problem: input.problem });

@@ -15,6 +15,7 @@ import { startService } from "../kit/process/service.ts";
 import { environmentPlans } from "./accounts/environment-plans.ts";
 import { billingHandlers, identityHandlers } from "./accounts/provisioning.ts";
 import { createAddons } from "./addons/lifecycle.ts";
+import { createStatistics } from "./addons/statistics/read-statistics.ts";
 import { createTunnels } from "./addons/tunnels/tunnels.ts";
 import { startGrowingVolumes } from "./addons/volumes/grow-volumes.ts";
 import { backupService } from "./api/backup-service.ts";
@@ -47,7 +48,7 @@ import { startMovingRuns } from "./jobs/move-runs.ts";
 import { startScheduled } from "./jobs/start-scheduled.ts";
 import { startSampling } from "./metrics/sample.ts";
 import { createAnnounce } from "./projects/announce.ts";
-import { deleteProject } from "./projects/delete-project.ts";
+import { deleteProjects } from "./projects/delete-projects.ts";
 import { watchWaitingWork } from "./reconcile/metrics.ts";
 import { startServiceReconciler } from "./reconcile/reconciler.ts";
 import { createSecrets, type Secrets } from "./secrets.ts";
@@ -102,6 +103,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
     };
     const settings = domainSettings(config, ownHosts(config));
     const lookUp = createLookUp(config.dnsServers, settings);
+    const readStatistics = createStatistics({ pool, secrets, servers: addonServers });
     let checking: ReturnType<typeof startDomains> | undefined;
     const domains = { pool, cursors, entitlementsOf, settings, wake: () => checking?.wake() };
     let movingBackups: ReturnType<typeof startMovingBackups> | undefined;
@@ -119,7 +121,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
         router.service(RegistryService, registryService({ pool, cursors, logins, rules }));
         router.service(RunService, runService(runs));
         router.service(BackupService, backupService(backups));
-        router.service(MetricsService, metricsService({ pool, runtime, addonServers, log }));
+        router.service(MetricsService, metricsService({ pool, runtime, addonServers, readStatistics, log }));
         router.service(InternalService, internalService({ pool, secrets, addonServers }));
       },
       other: engine.other,
@@ -133,7 +135,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
         {
           name: "deployer-identity",
           from: "identity",
-          handlers: identityHandlers(deleteProject, deleteRegistries, deleteKeptBackups),
+          handlers: identityHandlers(deleteProjects, deleteRegistries, deleteKeptBackups),
         },
         {
           name: "deployer-billing",
@@ -146,7 +148,8 @@ export async function start(config: Config, log: Logger, startEngine = startChos
         const proofs = config.addonProofs === "on";
         const given = { databaseUrl, pool, secrets, early, entitlementsOf, logins, buildsAtOnce, log };
         const decide = async (watched: Pick<Engine, "runtime" | "addonServers">) => {
-          const addons = createAddons({ pool, secrets, servers: watched.addonServers, log });
+          const onReady = () => movingBackups?.wake();
+          const addons = createAddons({ pool, secrets, servers: watched.addonServers, onReady, log });
           const reconciler = await startServiceReconciler({ ...engine, ...watched, ...given, addons });
           const started = startDomains({ pool, runtime: watched.runtime, lookUp, log });
           checking = started;

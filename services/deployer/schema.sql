@@ -383,6 +383,8 @@ table services
   addon_engine text
   addon_primary text
   addon_filling_quiet_until timestamp with time zone
+  addon_pooler_revision integer
+  addon_pooler_until timestamp with time zone
   constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
   constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
   constraint services_name UNIQUE (environment_id, name)
@@ -391,7 +393,7 @@ table services
   constraint services_type_check CHECK ((type = ANY (ARRAY['web'::text, 'worker'::text, 'cron'::text, 'postgres'::text, 'redis'::text]))) NOT VALID
   CREATE INDEX services_page ON services USING btree (environment_id, id)
   CREATE INDEX services_project ON services USING btree (project_id)
-  CREATE INDEX services_unsettled ON services USING btree (id) WHERE ((deleting_at IS NOT NULL) OR (addon_state = 'provisioning'::text) OR (dirty_at IS NOT NULL))
+  CREATE INDEX services_unfinished ON services USING btree (id) WHERE ((deleting_at IS NOT NULL) OR (addon_state = ANY (ARRAY['provisioning'::text, 'failed'::text])) OR (dirty_at IS NOT NULL))
   CREATE TRIGGER service_configured BEFORE UPDATE OF config ON services FOR EACH ROW WHEN ((old.config <> new.config)) EXECUTE FUNCTION service_configured()
   CREATE TRIGGER service_first_live AFTER UPDATE OF live_version ON services FOR EACH ROW WHEN (((old.live_version IS NULL) AND (new.live_version IS NOT NULL))) EXECUTE FUNCTION domains_become_due()
   CREATE TRIGGER service_object_name BEFORE INSERT ON services FOR EACH ROW EXECUTE FUNCTION service_object_name()

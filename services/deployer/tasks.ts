@@ -127,7 +127,7 @@ export const MOVE_RUNS = defineTask({
   where: DECIDES,
 });
 
-/** Woken by requests of its own process, and early when one is due. */
+/** Woken by requests of its own process, by addons that become ready, and early when one is due. */
 export const MOVE_BACKUPS = defineTask({
   name: "move-backups",
   does: "Makes, restores and removes backups of addons.",

@@ -18,7 +18,7 @@ import { billingHandlers, createDescribePlan } from "./accounts/plan.ts";
 import { auditHandlers } from "./audit/audit-handlers.ts";
 import { bootstrap } from "./bootstrap/bootstrap.ts";
 import { type Config, fields, firstOwnerOf, metadataRules, oauthSettings } from "./config.ts";
-import { grantEndedAtProvider, revokeUnusedGrants } from "./grants/lifecycle.ts";
+import { grantEndedAtProvider } from "./grants/lifecycle.ts";
 import { internalService } from "./internal/internal-service.ts";
 import { invitationService } from "./invitations/invitation-service.ts";
 import { createLinks } from "./links/links.ts";
@@ -32,11 +32,10 @@ import { MAX_METADATA } from "./oauth/registration/client-metadata.ts";
 import { clientDocuments } from "./oauth/registration/documents/client-documents.ts";
 import { documentFetcher } from "./oauth/registration/documents/fetch-document.ts";
 import { clientRegistration } from "./oauth/registration/register.ts";
-import { sweepClients } from "./oauth/registration/sweep-clients.ts";
 import { passwordService } from "./passwords/password-service.ts";
 import { createPasswordCheck } from "./passwords/passwords.ts";
 import { sessionService } from "./sign-in/session-service.ts";
-import { sweep } from "./sweep.ts";
+import { sweepAll } from "./sweep.ts";
 import { RENEW_KEYS, SWEEP } from "./tasks.ts";
 
 /** The consumer of audit records. */
@@ -102,15 +101,9 @@ export async function start(
         { name: "identity-billing", from: "billing", handlers: billingHandlers },
       ],
       background() {
-        const sweepAll = async () => {
-          const at = new Date(now());
-          await sweep(pool, at);
-          await revokeUnusedGrants(pool, at);
-          await sweepClients({ pool, provider }, at);
-        };
         const compose = createMailContents({ pool, links, now });
         const mailer = mail && startMailer({ pool, log, settings: mail, compose });
-        const sweeps = startTask(SWEEP, sweepAll, { log });
+        const sweeps = startTask(SWEEP, () => sweepAll({ pool, provider }, new Date(now())), { log });
         const renewal = embedded && startTask(RENEW_KEYS, embedded.renewKeys, { log });
         return {
           stop: async () => {

@@ -181,13 +181,6 @@ export function createEntitlements(config: ConfigOf<typeof planFields>): Entitle
   };
 }
 
-/** Returns the plan of this name. Throws when there is none. */
-export function requireTier(name: string): Tier {
-  const tier = TIERS.find((one) => one === name);
-  if (!tier) throw new Error(`unknown plan ${name}`);
-  return tier;
-}
-
 /** Returns a 403 quota_exceeded with the limit and how to get more. `what` is in the plural: "projects". */
 export function quotaExceeded(accountId: string, what: string, limit: number | string): ConnectError {
   const message = `On this plan, ${what} are limited to ${limit}. For more, an owner can choose another one at POST /accounts/${accountId}/subscription.`;

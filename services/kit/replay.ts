@@ -1,15 +1,11 @@
-import { connectBus } from "./events/bus.ts";
 import { resendDeadLetters } from "./events/dead-letters.ts";
-import { createLog } from "./log.ts";
+import { withBus } from "./events/with-bus.ts";
 import { type Done, runCommand } from "./process/command.ts";
 import { optionalText, readConfig, serviceFields } from "./process/config.ts";
 
 /** Sends the dead letters of a consumer, or of all, again: `NATS_URL=… npm run replay [CONSUMER]`. Returns how many. */
-export async function replay(natsUrl: string, consumer: string | undefined): Promise<number> {
-  const bus = connectBus(natsUrl, "replay", createLog("replay", "error"));
-  const sent = await resendDeadLetters(await bus.connected, consumer);
-  await bus.close();
-  return sent;
+export function replay(natsUrl: string, consumer: string | undefined, withinMs?: number): Promise<number> {
+  return withBus(natsUrl, "replay", (connected) => resendDeadLetters(connected, consumer), withinMs);
 }
 
 async function main(): Promise<Done> {

@@ -13,8 +13,8 @@ import { AccountDeletedSchema } from "../../proto/gen/berth/identity/v1/events_p
 import { type Handler, on } from "../kit/events/handler.ts";
 import { type Addons, storePublication } from "./addons/addon-keys.ts";
 import { ignoreNotFound, type Scopes } from "./scopes/scopes.ts";
-import { listProjects, markConfigEnv } from "./scopes/sql.ts";
-import { deleteScope, insertChain } from "./scopes/tree.ts";
+import { markConfigEnv } from "./scopes/sql.ts";
+import { deleteProjects, deleteScope, insertChain } from "./scopes/tree.ts";
 import { deleteDataKey } from "./seal/sql.ts";
 
 /** Handlers of the deployer's events: the scope tree follows them, in whatever order they arrive. */
@@ -63,8 +63,7 @@ export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: A
 /** Handlers of identity's events. An account's data key is deleted with it, so that its values in backups stay sealed. */
 export const identityHandlers: Handler[] = [
   on(AccountDeletedSchema, async (tx, { accountId }) => {
-    for (const projectId of await listProjects(tx, accountId))
-      await deleteScope(tx, { accountId, projectId });
+    await deleteProjects(tx, accountId);
     await deleteDataKey(tx, accountId);
   }),
 ];

@@ -23,7 +23,7 @@ test("each alert has a page that says what to do, and each page an alert", () =>
   }
 });
 
-test("each metric that alerts and the dashboard read exists", async () => {
+describe("metrics", async () => {
   await startTelemetry("test", undefined);
   const declaring = globSync("{gateway,services}/**/*.ts", { cwd: root })
     .filter((file) => !/test(ing)?\b/.test(file))
@@ -31,13 +31,24 @@ test("each metric that alerts and the dashboard read exists", async () => {
       /new (Counter|Gauge|Histogram)\b|createReadGauge\(/.test(readFileSync(join(root, file), "utf8")),
     );
   for (const file of declaring) await import(join(root, file));
-  const dashboard = JSON.parse(readFileSync(join(root, "helm/berth/dashboards/berth.json"), "utf8"));
-  const read = JSON.stringify([dashboard.panels, RULES]).match(/\b(berth|nodejs|process)_[a-z0-9_]+/g)!;
-  const unknown = [...new Set(read)].filter(
-    (name) => !register.getSingleMetric(name.replace(/_(count|sum|bucket)$/, "")),
-  );
-  expect(unknown).toEqual([]);
-  expect(new Set(read).size).toBeGreaterThan(6);
+
+  test("each metric that alerts and the dashboard read exists", () => {
+    const dashboard = JSON.parse(readFileSync(join(root, "helm/berth/dashboards/berth.json"), "utf8"));
+    const read = JSON.stringify([dashboard.panels, RULES]).match(/\b(berth|nodejs|process)_[a-z0-9_]+/g)!;
+    const unknown = [...new Set(read)].filter(
+      (name) => !register.getSingleMetric(name.replace(/_(count|sum|bucket)$/, "")),
+    );
+    expect(unknown).toEqual([]);
+    expect(new Set(read).size).toBeGreaterThan(6);
+  });
+
+  test("the table of operators has a row for each metric, and none that there is not", () => {
+    const page = readFileSync(join(root, "docs/operations.md"), "utf8");
+    const rows = page.split("\n").filter((line) => line.startsWith("| `berth_"));
+    const documented = rows.flatMap((row) => row.split("|")[1]!.match(/berth_\w+/g)!);
+    const declared = register.getMetricsAsArray().map(({ name }) => name);
+    expect(documented.sort()).toEqual(declared.filter((name) => name.startsWith("berth_")).sort());
+  });
 });
 
 describe.skipIf(!promtool)("the rules", () => {

@@ -24,8 +24,9 @@ import { pullImage, pushImage, statusForApps } from "./tiny-image.ts";
 const platform = inject("platform")!;
 // A second installation beside the platform under test, with everything bundled.
 const name = `life-${randomBytes(3).toString("hex")}`;
-const REGISTRY_PORT = 30_599; // The node knows it (deploy/cluster/templates/hosts-bundled.toml).
-const registryOfNodes = `${inject("clusterImages").nodeToBuildFrom.split(":")[0]}:${REGISTRY_PORT}`;
+// The chart's default: nodes know nothing of it, and pull without TLS because it is their own address.
+const REGISTRY_PORT = 30_500;
+const registryOfNodes = `localhost:${REGISTRY_PORT}`;
 const deployers = `app.kubernetes.io/instance=${name},app.kubernetes.io/component=deployer`;
 const environment = `${name}-berth-env-of-a-test`;
 let kube: Kube;
@@ -48,14 +49,7 @@ beforeAll(async () => {
     smtp: {},
     defaults: { ...given.defaults, replicas: 1 },
     uninstall: { removeApps: false },
-    registry: {
-      ...given.registry,
-      bundled: true,
-      nodePort: REGISTRY_PORT,
-      existingSecret: "",
-      push: "",
-      pull: registryOfNodes,
-    },
+    registry: { server: given.registry.server },
   };
   for (const part of ["database", "nats", "objectStore"])
     own[part] = { ...own[part], bundled: true, existingSecret: "" };
@@ -144,8 +138,7 @@ test("an installation is upgraded with its data", async () => {
 test("helm test says that nodes do not reach the bundled registry, and finds that they do", async () => {
   const tried = () => helm("test", name, "-n", name, "--filter", `!name=${name}-berth-test-builds`);
   // Nothing listens there.
-  const closed = `${registryOfNodes.split(":")[0]}:${REGISTRY_PORT - 1}`;
-  await install(chartFolder, "--set", `registry.pull=${closed}`);
+  await install(chartFolder, "--set", `registry.pull=localhost:${REGISTRY_PORT - 1}`);
   const failure = await tried().catch(({ stdout, stderr }) => `${stdout}${stderr}`);
   expect(failure).toMatch(/The node \S+ (does not reach|expects TLS from) the bundled registry/);
   await install(chartFolder);

@@ -60,6 +60,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
   gateway: {
     floors: [
       "main",
+      "sweep",
       "mcp",
       "docs oauth requests tunnels",
       "console pages streams uploads webhooks",

@@ -93,15 +93,18 @@ function termOf({ end, tax }: Bought, term: Term): number {
 }
 
 /**
- * Returns by how many cents what is charged may differ: a year with a larger plan gives back parts of several invoices, and
- * the tax of each line of them is rounded.
+ * Returns by how many cents what is charged may differ: a year with a larger plan gives back parts of several invoices, of
+ * that plan and of members, and the tax of each line of them is rounded.
  */
 export function roundingOf(bought: Bought[]): number {
-  const inParts = bought.filter(({ terms, end, tax }) => {
-    const year = terms.at(-1)?.year && terms.some(({ settled }) => settled);
-    return tax > 0 && year && end?.now && end.refund === "made";
-  });
-  return 2 * inParts.length;
+  return sum(
+    bought.map(({ terms, end, tax }) => {
+      const last = terms.at(-1)!;
+      const isInParts = tax > 0 && last.year && terms.some(({ settled }) => settled);
+      if (!isInParts || !end?.now || end.refund !== "made") return 0;
+      return 2 + sum(terms.filter((one) => one.end === last.end).map(({ added }) => added.length));
+    }),
+  );
 }
 
 /** Returns an amount with its tax, which is rounded. */
@@ -125,9 +128,16 @@ function computeOf(
     bounds.slice(1).map((to, n) => {
       const beyond = beyondAllowance(services, bounds[n]!, to) + (n === 0 ? owed : 0);
       const { tier } = plans.findLast(({ at }) => at <= bounds[n]!)!;
-      return withTax(Math.max(0, Math.round(beyond / 1e7) - CREDIT[tier]), tax);
+      return withTax(Math.max(0, toCents(beyond) - CREDIT[tier]), tax);
     }),
   );
+}
+
+/** Returns nano-USD as cents, halves as the even one (docs/billing.md#usage). */
+function toCents(nanoUsd: number): number {
+  const cents = Math.round(nanoUsd / 1e7);
+  const isHalf = nanoUsd % 1e7 === 5e6;
+  return isHalf && cents % 2 === 1 ? cents - 1 : cents;
 }
 
 /** What ran without a plan, after one has ended, is owed beyond the allowance of each calendar month. */

@@ -16,7 +16,7 @@ import { findOpenChange } from "../../services/billing/plan-change/sql.ts";
 import { createPriceId } from "../../services/billing/pricing/price-ids.ts";
 import { seed } from "../../services/billing/pricing/seed.ts";
 import { createAdjustSeats } from "../../services/billing/seats/adjust-seats.ts";
-import { createProvider, type Provider } from "../../services/billing/stripe/provider.ts";
+import { createProvider, isRefused, type Provider } from "../../services/billing/stripe/provider.ts";
 import { createSync } from "../../services/billing/sync/sync.ts";
 import { freezePeriods } from "../../services/billing/usage/closing/freeze.ts";
 import { owedNow } from "../../services/billing/usage/closing/owed.ts";
@@ -71,12 +71,11 @@ function createPower(pool: Pool, provider: Provider) {
 export type Company = Awaited<ReturnType<typeof openCompany>>;
 
 /**
- * Billing with its database and a simulator of Stripe whose clock stands still unless it is moved. What its tasks do all
+ * Billing with its database and a simulator of Stripe whose clock, from `began` (ms), stands still unless it is moved. What its tasks do all
  * the time, `work` does when it is told to: so a life of two years takes seconds, and is the same each time.
  */
-export async function openCompany() {
+export async function openCompany(began: number) {
   const database = await migratedDatabase();
-  const began = Date.UTC(2026, 10, 25, 9, 30);
   const stripe = await testStripe({ realTime: () => began });
   const errors: string[] = [];
   const log = createLog("billing", "error", (line) => void errors.push(line));
@@ -159,7 +158,10 @@ export async function openCompany() {
         `select subscription_id as id, account_id as account from plan_changes where step in ('asked', 'uncertain')`,
       );
       for (const { id, account } of changes.rows)
-        await lock(account, async () => makeChange((await findOpenChange(pool, id))!));
+        await lock(account, async () => makeChange((await findOpenChange(pool, id))!)).catch((error) => {
+          // A card that declines ends a change, as an answer of the provider does.
+          if (!isRefused(error)) throw error;
+        });
       const { rows } = await pool.query<{ id: string; account: string }>(
         `select subscription_id as id, account_id as account from cancellations
          where step in ('asked', 'uncertain', 'ended', 'refunding')`,

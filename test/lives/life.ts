@@ -273,7 +273,17 @@ function createLife(company: Company, random: Random) {
   }
 
   async function changeMembers(): Promise<void> {
-    members = Math.max(1, members + random.between(-4, 6));
+    const change = random.between(-4, 6);
+    // So many join one after another: with an invoice the provider shows ten lines, and each who joins adds two.
+    const steps = change === 6 ? Array<number>(change).fill(1) : [change];
+    for (const [n, step] of steps.entries()) {
+      if (n > 0) await moveTo(clock.now() + DAY);
+      await becomeMembers(Math.max(1, members + step));
+    }
+  }
+
+  async function becomeMembers(count: number): Promise<void> {
+    members = count;
     await company.setMembers(accountId, members);
     await deliver();
     const one = current();
@@ -306,6 +316,7 @@ function createLife(company: Company, random: Random) {
       { cadence: "annual" },
       { cadence: "monthly" },
     ]);
+    await noteTerms();
     const term = one.terms.at(-1)!;
     // What staff gave back of a term is not returned again.
     if (asked.tierId === "team" && term.givenBack > 0) return;
@@ -523,8 +534,11 @@ function createLife(company: Company, random: Random) {
         "plan",
       ).has(term.start);
     term.unpaid = unpaid.has(term.start) && (isDraft(term.start, clock.now()) || isDeclined);
+    // A renewal bills those from before, also in the second in which somebody is added.
     const unpaidSeats = startsOf(
-      data.filter(({ status }) => status !== "paid"),
+      data.filter(
+        ({ status, billing_reason }) => status !== "paid" && billing_reason !== "subscription_cycle",
+      ),
       "seat",
     );
     // Members who are added to a month wait for its next invoice.

@@ -1,12 +1,17 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from "vitest";
+import { sendCommands } from "../../services/deployer/addons/redis-client.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
 import { wallsHere } from "../../services/kit/testing/walls.ts";
 import { deployArchive, open, settled } from "../support/apps.ts";
 import { archiveOf } from "../support/archives.ts";
 import { startWorld, type World } from "../support/world.ts";
+
+const program = inject("redisProgram");
 
 const pack = (files: Record<string, string>) =>
   archiveOf(Object.entries(files).map(([name, content]) => ({ name, content })));
@@ -82,6 +87,27 @@ describe.skipIf(!wallsHere)("one machine with walls", () => {
       expect(built).toMatchObject({ ...walled, data: ["artifacts"], others: 1 });
     }
     expect(await readFile(join(outside, "secrets.json"), "utf8")).toBe("{}");
+  });
+
+  test.skipIf(!program)("nor does a redis addon, which apps may tell where to write", async () => {
+    const { E, S } = await world.environment();
+    await world.must("POST", `${E}/services`, { name: "cache", type: "redis" });
+    const connection = { service: "cache", key: "URL" };
+    await world.must("POST", `${E}/variables`, { name: "CACHE_URL", connection });
+    const url = await eventually("it has an address", async () => {
+      const found = await world.call<{ value: string }>("POST", `${E}/variables/CACHE_URL/reveal`);
+      return found.status === 200 && new URL(found.body.value);
+    });
+    const [port, login] = [Number(url.port), ["AUTH", url.password]];
+    const write = (folder: string) =>
+      sendCommands(port, [login, ["CONFIG", "SET", "dir", folder], ["SAVE"]]).catch(() => {});
+    for (const folder of [outside, join(world.dir, "deployer"), homedir(), "/tmp"]) await write(folder);
+    expect(await readdir(outside)).toEqual(["secrets.json"]);
+    for (const folder of [join(world.dir, "deployer"), homedir(), "/tmp"])
+      expect([folder, existsSync(join(folder, "dump.rdb"))]).toEqual([folder, false]);
+    await sendCommands(port, [login, ["SET", "key", "kept"]]);
+    const backup = await world.call("POST", `${S("cache")}/backups`);
+    expect(backup.status).toBe(202);
   });
 
   test("a run has the same walls, and says how it ended", async () => {

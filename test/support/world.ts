@@ -164,6 +164,8 @@ declare module "vitest" {
       /** An earlier version of PostgreSQL. */
       postgres15: string;
       redis: string;
+      valkey: string;
+      pgbouncer: string;
       python: string;
       buildpacks?: string;
     };

@@ -9,6 +9,9 @@ export function hasBrowser(env: Env = process.env, platform = process.platform):
   return platform !== "linux" || Boolean(env.DISPLAY || env.WAYLAND_DISPLAY);
 }
 
+/** Whether a browser may be given this: a server names its addresses itself, and systems run programs by others. */
+export const isPage = (url: string) => /^https?:\/\//.test(url);
+
 /** Opens a URL in the user's browser. Whether it does is the browser's: the URL is printed as well. */
 export function openBrowser(url: string, env: Env = process.env, platform = process.platform): void {
   const standard = { darwin: ["open"], win32: ["rundll32", "url.dll,FileProtocolHandler"] }[

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Failure, refused } from "../failure.ts";
+import { isPage } from "./browser.ts";
 import {
   credentialOf,
   type OauthCredential,
@@ -44,6 +45,8 @@ export async function signInByLoopback(provider: Provider, ways: Ways): Promise<
     const back = callback(server, state, ways.signal);
     const url = new URL(provider.server.authorization_endpoint);
     for (const [name, value] of query) url.searchParams.set(name, value);
+    if (!isPage(url.href))
+      throw refused(`${url.href} is no page that a browser can show.`, "berth login --device");
     ways.open(url.href);
     const code = codeIn(await back, provider);
     const form = {

@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline/promises";
 import { Failure, usage } from "../failure.ts";
+import { clean } from "./clean.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** Asks for a line. Without a terminal nobody can answer: the command ends with `otherwise`, what to type instead. */
@@ -8,7 +9,7 @@ export async function ask(io: Terminal, question: string, otherwise: string): Pr
     throw usage(`${question.replace(" [y/N]", "")} Without a terminal nobody can answer.`, otherwise);
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return (await lines.question(`  ${question} `, { signal: closedBy(lines) })).trim();
+    return (await lines.question(`  ${clean(question)} `, { signal: closedBy(lines) })).trim();
   } catch {
     throw new Failure("canceled", "Nothing was changed.");
   } finally {
@@ -56,7 +57,7 @@ export async function askSecret(io: Terminal, question: string, otherwise: strin
   const { stdin } = process;
   // Before it asks: what is typed at once would be shown.
   stdin.setRawMode(true);
-  process.stderr.write(`  ${question} `);
+  process.stderr.write(`  ${clean(question)} `);
   let typed = "";
   try {
     for await (const chunk of stdin.setEncoding("utf8").iterator({ destroyOnReturn: false })) {

@@ -1,8 +1,18 @@
 import { stripVTControlCharacters } from "node:util";
 import type { Terminal } from "./terminal.ts";
 
-const widthOf = (text: string) => [...stripVTControlCharacters(text)].length;
+/** What a terminal shows in two columns: characters of East Asia, and pictures. */
+const WIDE =
+  /^[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\p{Emoji_Presentation}\uFF01-\uFF60]|\uFE0F/u;
 const GAP = "  ";
+const graphemes = new Intl.Segmenter();
+
+const shownIn = (text: string) =>
+  Array.from(graphemes.segment(stripVTControlCharacters(text)), ({ segment }) => ({
+    segment,
+    columns: WIDE.test(segment) ? 2 : 1,
+  }));
+const widthOf = (text: string) => shownIn(text).reduce((width, { columns }) => width + columns, 0);
 
 /** Prints rows as aligned columns under their names. On a terminal the last column is cut at its edge. */
 export function printTable(io: Terminal, head: string[], rows: string[][]): void {
@@ -20,5 +30,12 @@ export function printTable(io: Terminal, head: string[], rows: string[][]): void
 
 function cut(line: string, width: number): string {
   if (widthOf(line) <= width) return line;
-  return `${[...stripVTControlCharacters(line)].slice(0, width - 1).join("")}…`;
+  let kept = "";
+  let left = width - 1;
+  for (const { segment, columns } of shownIn(line)) {
+    left -= columns;
+    if (left < 0) break;
+    kept += segment;
+  }
+  return `${kept}…`;
 }

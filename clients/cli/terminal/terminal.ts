@@ -21,13 +21,17 @@ function hasColors(stream: { isTTY?: boolean }, env: Env): boolean {
 export function createTerminal(json: boolean, env: Env = process.env) {
   const { stdout, stderr, stdin } = process;
   const colors = { out: !json && hasColors(stdout, env), err: hasColors(stderr, env) };
+  /** Returns a line for a person: others wrote what is in it, from a server's answers to names of tables. */
+  const forPerson = (stream: { isTTY?: boolean }, line: string, colored: boolean) =>
+    stream.isTTY
+      ? line
+          .split("\n")
+          .map((part) => clean(part, colored))
+          .join("\n")
+      : line;
   const paint = (on: boolean) => (style: Style, text: string) =>
     on ? styleText(style, text, { validateStream: false }) : text;
-  // Who reads stdout may have read enough: nothing is left to say. Without a reader of stderr the work continues.
-  stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-    process.exit(process.exitCode ?? 0);
-  });
+  // Without a reader of stderr the work continues.
   stderr.on("error", () => {});
   let bar = false;
   const endBar = () => {
@@ -48,7 +52,7 @@ export function createTerminal(json: boolean, env: Env = process.env) {
     /** Prints a line of the result. */
     out(line: string) {
       endBar();
-      stdout.write(`${line}\n`);
+      stdout.write(`${forPerson(stdout, line, colors.out)}\n`);
     },
     /** Prints text of the result as it is. */
     raw(text: string | Uint8Array) {
@@ -63,12 +67,12 @@ export function createTerminal(json: boolean, env: Env = process.env) {
     /** Prints a line beside the result. */
     note(line: string) {
       endBar();
-      stderr.write(`${line}\n`);
+      stderr.write(`${forPerson(stderr, line, colors.err)}\n`);
     },
     /** Shows a line that the next one replaces; nothing where lines cannot be redrawn. */
     redraw(line: string) {
       if (stderr.isTTY !== true || env.TERM === "dumb") return;
-      stderr.write(`\r\x1b[K${line.slice(0, (stderr.columns || 80) - 1)}`);
+      stderr.write(`\r\x1b[K${forPerson(stderr, line, colors.err).slice(0, (stderr.columns || 80) - 1)}`);
       bar = true;
     },
     /** Returns text that others wrote, safe to print to stdout; through a pipe it stays as it is. */

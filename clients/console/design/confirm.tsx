@@ -8,12 +8,17 @@ type ConfirmProps = {
   about: string;
   /** What it does. */
   sentence: string;
-  action: { mutate: () => void; error: unknown; isPending: boolean };
+  action: { mutate: () => void; error: unknown; isPending: boolean; reset: () => void };
 };
 
 /** A button that does what cannot be taken back: pressed once it only asks. */
 export function Confirm({ text, about, sentence, action }: ConfirmProps) {
   const [isOpen, setIsOpen] = useState(false);
+  const close = () => {
+    // Why it failed was said. Asked again, it is not said before it is tried.
+    if (!action.isPending) action.reset();
+    setIsOpen(false);
+  };
   return (
     <>
       <button type="button" className="quiet" onClick={() => setIsOpen(true)}>
@@ -21,7 +26,7 @@ export function Confirm({ text, about, sentence, action }: ConfirmProps) {
         <span className="unseen"> {about}</span>
       </button>
       {isOpen && (
-        <Dialog title={`${text} ${about}`} onClose={() => setIsOpen(false)}>
+        <Dialog title={`${text} ${about}`} onClose={close}>
           <Form
             onSubmit={action.mutate}
             error={action.error}

@@ -1,5 +1,6 @@
 import { type ReactNode, useEffect, useId, useRef } from "react";
 import { texts } from "../texts.ts";
+import { keepFocus } from "./focus.ts";
 
 /** A modal dialog, which is open as long as it is there. Escape and its close button end it. */
 export function Dialog(props: { title: string; onClose: () => void; wide?: boolean; children: ReactNode }) {
@@ -8,11 +9,21 @@ export function Dialog(props: { title: string; onClose: () => void; wide?: boole
   const heading = useId();
   useEffect(() => {
     const dialog = element.current;
-    if (!dialog || dialog.open) return;
+    const opener = document.activeElement;
+    if (!dialog) return;
     dialog.showModal();
-    // Browsers focus what is first, which is the button that closes it.
-    dialog.querySelector<HTMLElement>("input, select, textarea, form button")?.focus();
+    // A browser gives the focus back where a dialog is closed, and loses it where one is removed.
+    return () => {
+      if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
+      keepFocus();
+    };
   }, []);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what a dialog shows next has a title of its own.
+  useEffect(() => {
+    // Browsers focus what is first, which is the button that closes it.
+    const first = element.current?.querySelector<HTMLElement>("input, select, textarea, form button");
+    (first ?? element.current?.querySelector("button"))?.focus();
+  }, [title]);
   return (
     <dialog ref={element} aria-labelledby={heading} className={wide ? "wide" : undefined} onClose={onClose}>
       <div className="top">

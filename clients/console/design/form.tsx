@@ -1,4 +1,4 @@
-import { type ComponentProps, type FormEvent, type ReactNode, useId } from "react";
+import { type ComponentProps, type FormEvent, type ReactNode, useEffect, useId, useRef } from "react";
 import { isRefusal } from "../../typescript/src/index.ts";
 import { texts } from "../texts.ts";
 import { sentenceOf } from "./state.tsx";
@@ -13,11 +13,25 @@ type FormProps = {
   children: ReactNode;
 };
 
+/** After so long a form that was sent is drawn as busy, if it asks anything. */
+const DRAWN_MS = 100;
+
 /** A form with one button. What the API refuses stands above the button, and what is wrong with a field at the field. */
 export function Form({ onSubmit, error, isBusy, submit, dangerous, children }: FormProps) {
+  // That it is busy is drawn a moment later, and a second Enter may be there before.
+  const isSending = useRef(false);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: both say that the last try is over.
+  useEffect(() => {
+    if (!isBusy) isSending.current = false;
+  }, [isBusy, error]);
   const send = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    if (!isBusy) onSubmit(new FormData(event.currentTarget));
+    if (isBusy || isSending.current) return;
+    isSending.current = true;
+    onSubmit(new FormData(event.currentTarget));
+    setTimeout(() => {
+      isSending.current = false;
+    }, DRAWN_MS);
   };
   return (
     <form onSubmit={send}>
@@ -38,7 +52,14 @@ export function Alert({ error }: { error: unknown }) {
   const details = isRefusal(error) ? error.details : [];
   return (
     <div className="error" role="alert">
-      <p>{sentenceOf(error)}</p>
+      <p>
+        {sentenceOf(error)}{" "}
+        {isRefusal(error, "unauthenticated") && (
+          <a href="/signin" target="_blank" rel="noopener">
+            {texts.failures.signIn}
+          </a>
+        )}
+      </p>
       {details.length > 0 && (
         <ul>
           {details.map(({ path, message }) => (

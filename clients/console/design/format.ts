@@ -1,3 +1,5 @@
+import { serverTime } from "../session/clock.ts";
+
 const LOCALE = document.documentElement.lang || "en";
 const RELATIVE = new Intl.RelativeTimeFormat(LOCALE, { numeric: "auto" });
 const EXACT = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium", timeStyle: "medium" });
@@ -16,9 +18,13 @@ const UNITS = [
   ["year", Number.POSITIVE_INFINITY],
 ] as const;
 
-/** Returns how long ago a time was, in words. */
-export function ago(time: string, now = Date.now()): string {
-  let amount = Math.min(0, Math.round((Date.parse(time) - now) / 1_000));
+/** What is so little ahead is now: it has just been. */
+const SOON_S = 5;
+
+/** Returns how long ago a time was, or in how long it is, in words. */
+export function ago(time: string, now = serverTime()): string {
+  let amount = Math.round((Date.parse(time) - now) / 1_000);
+  if (amount > 0 && amount <= SOON_S) amount = 0;
   for (const [unit, size] of UNITS) {
     if (Math.abs(amount) < size) return RELATIVE.format(amount, unit);
     amount = Math.round(amount / size);

@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { texts } from "../texts.ts";
 import { download } from "./download.ts";
 
@@ -15,6 +15,7 @@ export function Lines({ lines, label, name, empty, children }: LinesProps) {
   const [wraps, setWraps] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
+  const top = useRef(0);
   const wanted = search.toLowerCase();
   const shown = wanted === "" ? lines : lines.filter(({ text }) => text.toLowerCase().includes(wanted));
   const virtual = useVirtualizer({
@@ -28,10 +29,20 @@ export function Lines({ lines, label, name, empty, children }: LinesProps) {
   useEffect(() => {
     if (count > 0 && atEnd.current) virtual.scrollToIndex(count - 1, { align: "end" });
   }, [count, virtual]);
+  const before = useRef(shown);
+  useLayoutEffect(() => {
+    const moved = movedBy(before.current, shown);
+    before.current = shown;
+    // Whoever reads goes on reading the same line, whatever comes and goes above it.
+    if (box.current && moved !== 0 && !atEnd.current) box.current.scrollTop += moved * LINE_HEIGHT;
+  }, [shown]);
   const onScroll = () => {
-    const element = box.current;
-    if (element)
-      atEnd.current = element.scrollHeight - element.scrollTop - element.clientHeight < 2 * LINE_HEIGHT;
+    if (!box.current) return;
+    const { scrollHeight, scrollTop, clientHeight } = box.current;
+    // Far from the end is also who was there until lines arrived a moment ago: only somebody who goes up leaves it.
+    if (scrollHeight - scrollTop - clientHeight < 2 * LINE_HEIGHT) atEnd.current = true;
+    else if (scrollTop < top.current) atEnd.current = false;
+    top.current = scrollTop;
   };
   const items = virtual.getVirtualItems();
   return (
@@ -45,7 +56,15 @@ export function Lines({ lines, label, name, empty, children }: LinesProps) {
           onChange={({ target }) => setSearch(target.value)}
         />
         <label className="check">
-          <input type="checkbox" checked={wraps} onChange={({ target }) => setWraps(target.checked)} />
+          <input
+            type="checkbox"
+            checked={wraps}
+            onChange={({ target }) => {
+              setWraps(target.checked);
+              // The lines are of another height now.
+              virtual.measure();
+            }}
+          />
           {texts.logs.wrap}
         </label>
         {children}
@@ -87,6 +106,15 @@ export function Lines({ lines, label, name, empty, children }: LinesProps) {
       </section>
     </>
   );
+}
+
+/** Returns how many lines came above those that were shown; less than none where the first of them are gone. */
+function movedBy(before: Line[], now: Line[]): number {
+  const [was, is] = [before[0]?.id, now[0]?.id];
+  if (was === undefined || is === undefined || was === is) return 0;
+  const [more, from] = is < was ? [now, was] : [before, is];
+  const place = more.findIndex(({ id }) => id === from);
+  return place < 0 ? 0 : is < was ? place : -place;
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: terminals are controlled by them.

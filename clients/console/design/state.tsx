@@ -9,6 +9,7 @@ import { ago, exactly } from "./format.ts";
 export function sentenceOf(error: unknown): string {
   if (isRefusal(error, "forbidden") && "requiredRole" in error && error.requiredRole)
     return texts.failures.roleTooLow(error.requiredRole as string);
+  if (isRefusal(error, "unauthenticated")) return texts.failures.signedOut;
   if (isRefusal(error) || error instanceof Complaint) return error.message;
   if (error instanceof Unreachable)
     return navigator.onLine ? texts.failures.unreachable : texts.failures.offline;

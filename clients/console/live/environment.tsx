@@ -1,3 +1,4 @@
+import { useQuery } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useState } from "react";
 import type { EnvironmentAddress, EnvironmentSet, ServiceState } from "../../typescript/src/index.ts";
 import { berth } from "../session/api.ts";
@@ -24,6 +25,19 @@ export function useEnvironment(): LiveEnvironment {
   const environment = useContext(Environment);
   if (!environment) throw new Error("There is no environment outside its screens.");
   return environment;
+}
+
+/** The names of an environment and its project, as far as they are known yet. */
+export function useEnvironmentNames({ accountId, projectId, environmentId }: EnvironmentAddress) {
+  const project = useQuery({
+    queryKey: ["project", projectId],
+    queryFn: () => berth.projects.get({ accountId, projectId }),
+  });
+  const environment = useQuery({
+    queryKey: ["environment", environmentId],
+    queryFn: () => berth.environments.get({ accountId, projectId, environmentId }),
+  });
+  return { project: project.data?.name ?? "…", environment: environment.data?.name ?? "…" };
 }
 
 /** A service by its name or its id, as it is now; `undefined` while it is not known, `null` when there is none. */

@@ -10,15 +10,31 @@ export const UNREAD = ["unread"];
 
 type FeedEvent = Awaited<ReturnType<ReturnType<typeof berth.notifications.follow>["next"]>>["value"] & object;
 
+/** A burst of news is read at once, and then as often. */
+const READ_MS = 2_000;
+/** What was read a moment ago, and whether there is news of it since. */
+const justRead = new Map<string, boolean>();
+
+function readAgain(queryKey: string[]): void {
+  const name = queryKey.join();
+  if (justRead.has(name)) return void justRead.set(name, true);
+  justRead.set(name, false);
+  void queries.invalidateQueries({ queryKey });
+  setTimeout(() => {
+    const hasNews = justRead.get(name);
+    justRead.delete(name);
+    if (hasNews) readAgain(queryKey);
+  }, READ_MS);
+}
+
 function take({ event, data }: FeedEvent): void {
   if (event === "unread") {
     // What a request answers that is under way may be older.
     void queries.cancelQueries({ queryKey: UNREAD }, { silent: true });
     queries.setQueryData(UNREAD, data);
   }
-  if (event === "notification" && data.kind.startsWith("billing."))
-    void queries.invalidateQueries({ queryKey: BILLING });
-  void queries.invalidateQueries({ queryKey: FEED });
+  if (event === "notification" && data.kind.startsWith("billing.")) readAgain(BILLING);
+  readAgain(FEED);
 }
 
 /**

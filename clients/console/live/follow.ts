@@ -5,6 +5,9 @@ import { leaveWithoutSession } from "../session/api.ts";
 /** `lost`: what is shown may be out of date, and another try is under way. `over`: there is nothing more to come. */
 export type Liveness = { status: "connecting" | "live" | "lost" | "over"; error?: unknown };
 
+/** Refusals after which the same may succeed; the session's, when somebody signs in again. */
+const MAY_PASS = new Set(["rate_limited", "unavailable", "internal", "unauthenticated"]);
+
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 30_000;
 
@@ -34,18 +37,18 @@ export function useFollow<T>(
       for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)) {
         try {
           const onReconnect = (error: unknown) => setLiveness({ status: "lost", error });
+          // Of what did not change meanwhile nothing arrives, and it is up to date all the same.
+          const onOpen = () => setLiveness((now) => (now.status === "live" ? now : { status: "live" }));
           const resuming = before.current === key;
-          for await (const item of latest.current.open({ signal, onReconnect }, resuming)) {
+          for await (const item of latest.current.open({ signal, onReconnect, onOpen }, resuming)) {
             before.current = key;
             pauseMs = FIRST_PAUSE_MS;
             latest.current.onItem(item);
-            setLiveness((now) => (now.status === "live" ? now : { status: "live" }));
           }
           return setLiveness({ status: "over" });
         } catch (error) {
           if (signal.aborted || leaveWithoutSession(error)) return;
-          const isLost =
-            !isRefusal(error) || isRefusal(error, "rate_limited") || isRefusal(error, "unavailable");
+          const isLost = !isRefusal(error) || MAY_PASS.has(error.code);
           setLiveness({ status: isLost ? "lost" : "over", error });
           if (!isLost) return;
         }

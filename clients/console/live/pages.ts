@@ -5,6 +5,7 @@ type PageOf<T> = { data: T[]; page: Page };
 type PagedList<T> = {
   queryKey: QueryKey;
   read: (cursor: string | undefined) => Promise<PageOf<T>>;
+  enabled?: boolean;
   staleTime?: number;
   refetchOnWindowFocus?: boolean;
   /** Whether the entries are shown that were read by another key, until those of this one are there. */

@@ -14,7 +14,7 @@ export const queries = new QueryClient({
   }),
   defaultOptions: {
     // Offline requests are refused rather than held back, so that a screen says why it waits.
-    queries: { retry: false, staleTime: 15_000, networkMode: "always" },
+    queries: { retry: false, staleTime: 15_000, networkMode: "always", refetchOnReconnect: true },
     mutations: { retry: false, networkMode: "always" },
   },
 });

@@ -1,4 +1,5 @@
 import { Berth, isRefusal } from "../../typescript/src/index.ts";
+import { learnTime } from "./clock.ts";
 
 /** The path before all endpoints of this installation's API, as the gateway wrote it into the page. */
 const prefix = document.querySelector<HTMLMetaElement>('meta[name="berth-api"]')?.content ?? "/v1";
@@ -14,6 +15,9 @@ export const berth = new Berth({
     fetch(String(url).replace(`${base}/v1`, base + prefix), {
       ...init,
       headers: { ...(init?.headers as Record<string, string>), "berth-console": "1" },
+    }).then((response) => {
+      learnTime(response);
+      return response;
     }),
 });
 
@@ -22,9 +26,12 @@ export function toSignIn(): void {
   location.assign(`/signin?${new URLSearchParams({ return_to: location.pathname + location.search })}`);
 }
 
-/** Goes to where one signs in if an error says that there is no session any more. Returns whether it does. */
+/**
+ * Goes to where one signs in if an error says that there is no session any more. Returns whether it does: while a dialog has a
+ * form it stays, for what was typed there would be lost.
+ */
 export function leaveWithoutSession(error: unknown): boolean {
-  const ended = isRefusal(error, "unauthenticated");
-  if (ended) toSignIn();
-  return ended;
+  const leaves = isRefusal(error, "unauthenticated") && !document.querySelector("dialog[open] form");
+  if (leaves) toSignIn();
+  return leaves;
 }

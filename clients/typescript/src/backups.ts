@@ -1,8 +1,8 @@
-import { anyOf } from "./caller.ts";
 import { Unreachable } from "./errors.ts";
 import type { Operations } from "./generated/api.ts";
 import type { Backup } from "./generated/types.ts";
 import type { ServiceAddress } from "./path.ts";
+import { anyOf } from "./signals.ts";
 import { type Archive, put, type UploadOptions } from "./upload.ts";
 
 /** What is built on several operations of backups. */

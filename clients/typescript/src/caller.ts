@@ -1,5 +1,15 @@
-import { notBerth, Refusal, reasonOf, refusalIn, refusalOf, Unreachable } from "./errors.ts";
-import { type Frame, framesOf } from "./sse.ts";
+import { notBerth, Refusal, refusalOf, Unreachable } from "./errors.ts";
+import {
+  isFinal,
+  isTransient,
+  isUnderWay,
+  ofCaller,
+  pauseAfter,
+  RETRIES,
+  unreachableFor,
+} from "./retries.ts";
+import { anyOf, pause } from "./signals.ts";
+import { follow, type StreamEvent, type StreamOptions } from "./streams.ts";
 
 export type ClientOptions = {
   /** Where Berth is, such as `https://berth.example.com`. */
@@ -26,17 +36,6 @@ export type CallOptions = {
   onHead?: (head: { status: number; headers: Headers }) => void;
 };
 
-export type StreamOptions = {
-  signal?: AbortSignal;
-  /** The `id` of the last event that was seen: the stream goes on after it. */
-  lastEventId?: string;
-  /** Called when a connection was lost and the stream is about to be resumed. */
-  onReconnect?: (error: unknown) => void;
-};
-
-/** One event of a stream. `id` is what to resume after. */
-export type StreamEvent<Name extends string, Data> = { event: Name; data: Data; id?: string };
-
 type Query = Record<string, unknown>;
 type Sent = {
   body?: unknown;
@@ -51,13 +50,7 @@ type Sent = {
 };
 
 const JSON_TYPE = "application/json";
-const NO_STREAM = "The server does not offer this stream. It may be of an earlier version.";
 const TIMEOUT_MS = 60_000;
-const RETRIES = 3;
-const FIRST_PAUSE_MS = 250;
-const MAX_PAUSE_MS = 60_000;
-/** A stream sends something every 15 s. */
-const SILENCE_MS = 45_000;
 
 /** Sends requests, tries again what may be tried again, and keeps streams going. */
 export class Caller {
@@ -110,53 +103,13 @@ export class Caller {
     }
   }
 
-  /**
-   * Follows a stream until the server ends it. After a lost connection it goes on after the last event. Throws `Refusal`
-   * when the caller loses access, and `Unreachable` after as many tries in a row as requests have.
-   */
-  async *follow<E extends { event: string; data: unknown; id?: string }>(
+  /** Yields the events of a stream until the server ends it. Throws as `follow` of streams.ts does. */
+  follow<E extends StreamEvent<string, unknown>>(
     path: string,
     { query, options = {} }: { query?: Query | undefined; options?: StreamOptions | undefined },
   ): AsyncGenerator<E, void> {
-    const { signal, onReconnect } = options;
-    let { lastEventId } = options;
     const retries = this.#options.retries ?? RETRIES;
-    for (let failures = 0; ; ) {
-      let waitMs: number | undefined;
-      let reason: unknown;
-      const silence = silenceAfter(SILENCE_MS);
-      try {
-        const headers: Record<string, string> = { accept: "text/event-stream" };
-        if (lastEventId) headers["last-event-id"] = lastEventId;
-        const init = { method: "GET", headers, signal: anyOf(signal, silence.signal) };
-        const response = await this.#fetch(path + queryOf(query), init);
-        if (!response.ok) throw await refusalOf(response);
-        if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
-          await response.body?.cancel();
-          throw final(new Unreachable(NO_STREAM));
-        }
-        for await (const frame of framesOf(response.body!, silence.heard)) {
-          failures = 0;
-          if (frame.id !== undefined) lastEventId = frame.id;
-          if (frame.retry !== undefined) waitMs = frame.retry;
-          if (frame.event === "problem") throw refusalIn(frame.data);
-          if (frame.event !== undefined) yield eventOf<E>(frame);
-        }
-        // Without a hint when to come back the stream is complete.
-        if (waitMs === undefined) return;
-        reason = new Unreachable("The server ends its streams.");
-      } catch (error) {
-        signal?.throwIfAborted();
-        if (error instanceof Refusal ? !isTransient(error) : isFinal(error)) throw error;
-        if (failures++ >= retries) throw error instanceof Refusal ? error : unreachableFor(error);
-        waitMs = pauseAfter(failures - 1, error);
-        reason = error;
-      } finally {
-        silence.end();
-      }
-      onReconnect?.(reason);
-      await pause(waitMs, signal);
-    }
+    return follow<E>((init) => this.#fetch(path + queryOf(query), init), options, retries);
   }
 
   async #fetch(path: string, init: RequestInit & { headers: Record<string, string> }): Promise<Response> {
@@ -167,71 +120,6 @@ export class Caller {
     // A redirect would carry the token elsewhere.
     return send(this.#base + path, { ...init, redirect: "error" });
   }
-}
-
-/** What no try mends: what code of the caller threw, and an answer that will be the same. */
-const finals = new WeakSet<object>();
-const isFinal = (error: unknown): boolean => typeof error === "object" && error !== null && finals.has(error);
-
-function final<E extends object>(error: E): E {
-  finals.add(error);
-  return error;
-}
-
-async function ofCaller<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (typeof error === "object" && error !== null) final(error);
-    throw error;
-  }
-}
-
-const isTransient = (error: unknown): boolean =>
-  error instanceof Refusal && (error.status === 429 || error.code === "unavailable");
-
-/** Whether the request before, which has the same key, is still being answered. */
-const isUnderWay = (error: unknown): boolean =>
-  error instanceof Refusal && error.status === 409 && error.code === "conflict";
-
-/** Returns the pause before the next try, in ms: what the server asks for, else longer each time, and never in step. */
-function pauseAfter(attempt: number, error: unknown): number {
-  const asked = error instanceof Refusal ? error.retryAfter : undefined;
-  const ms = asked !== undefined ? asked * 1_000 : FIRST_PAUSE_MS * 2 ** attempt;
-  return Math.min(MAX_PAUSE_MS, ms * (1 + Math.random() / 4));
-}
-
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal?.throwIfAborted();
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal!.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    }, ms);
-    signal?.addEventListener("abort", stop, { once: true });
-  });
-}
-
-/** Returns a signal that aborts when nothing was heard for so long. */
-function silenceAfter(ms: number) {
-  const controller = new AbortController();
-  let timer: ReturnType<typeof setTimeout>;
-  const heard = () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => controller.abort(new Unreachable(`Nothing was heard for ${ms / 1_000} s.`)), ms);
-  };
-  heard();
-  return { signal: controller.signal, heard, end: () => clearTimeout(timer) };
-}
-
-function unreachableFor(cause: unknown, timeoutMs?: number): Unreachable {
-  if (cause instanceof Unreachable) return cause;
-  const why = timeoutMs === undefined ? reasonOf(cause) : `it did not answer within ${timeoutMs / 1_000} s`;
-  return new Unreachable(`The server cannot be reached: ${why}.`, { cause });
 }
 
 async function bodyOf(response: Response, accept = "json"): Promise<unknown> {
@@ -247,10 +135,3 @@ function queryOf(query: Query = {}): string {
   for (const [name, value] of Object.entries(query)) if (value !== undefined) given.set(name, String(value));
   return given.size > 0 ? `?${given}` : "";
 }
-
-/** Returns a signal that aborts when either does. */
-export const anyOf = (signal: AbortSignal | undefined, other: AbortSignal): AbortSignal =>
-  signal ? AbortSignal.any([signal, other]) : other;
-
-const eventOf = <E extends { event: string; data: unknown; id?: string }>({ event, data, id }: Frame): E =>
-  ({ event, data: JSON.parse(data), ...(id !== undefined && { id }) }) as E;

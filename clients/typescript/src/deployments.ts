@@ -1,8 +1,9 @@
-import { anyOf, type StreamOptions } from "./caller.ts";
 import { Unreachable } from "./errors.ts";
 import type { Operations } from "./generated/api.ts";
 import type { Deployment } from "./generated/types.ts";
 import type { ServiceAddress } from "./path.ts";
+import { anyOf } from "./signals.ts";
+import type { StreamOptions } from "./streams.ts";
 import { type Archive, put, type UploadOptions } from "./upload.ts";
 
 /** How a deployment ended; `deployment.errors` says why one failed. */

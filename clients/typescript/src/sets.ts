@@ -1,7 +1,7 @@
-import type { StreamOptions } from "./caller.ts";
 import type { Operations } from "./generated/api.ts";
 import type { DanglingVariable, ResolvedVariable, ServiceState } from "./generated/types.ts";
 import type { EnvironmentAddress, ServiceAddress } from "./path.ts";
+import type { StreamOptions } from "./streams.ts";
 
 /** A set is followed from its beginning, so there is no place to resume from. */
 export type SetOptions = Omit<StreamOptions, "lastEventId">;

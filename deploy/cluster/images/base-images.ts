@@ -8,8 +8,9 @@ import { programPath } from "../node/programs.ts";
 import { folders, registry } from "../settings.ts";
 import { push } from "./registry.ts";
 
+/** The Debian of the images, and the newer one of those whose programs are too old in it. */
+type Suite = "bookworm" | "trixie";
 const debian = {
-  suite: "bookworm",
   packages: ["ca-certificates", "libstdc++6", "netbase"],
   without: ["/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*"],
 };
@@ -19,25 +20,26 @@ const node = { [`node-linux-${process.arch}`]: "24", npm: "11" };
 
 const hashOf = (...parts: string[]) =>
   createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
-const baseTag = hashOf(JSON.stringify(debian));
-const baseFile = () => join(folders.images, `debian-${baseTag}.tar`);
+const baseFile = (suite: Suite) => join(folders.images, `${suite}-${hashOf(JSON.stringify(debian))}.tar`);
 const nodeFile = () => join(folders.images, `node-${hashOf(JSON.stringify(node))}.tar`);
 
 /** Fetches what the images are made of, unless it is there: a small Debian, and Node with npm. */
 export async function fetchBases(): Promise<void> {
   await withLock(folders.images, async () => {
-    if (!existsSync(baseFile())) await timed("Built a base system", makeDebian);
+    for (const suite of ["bookworm", "trixie"] as const)
+      if (!existsSync(baseFile(suite)))
+        await timed(`Built a base system of ${suite}`, () => makeDebian(suite));
     if (!existsSync(nodeFile())) await timed("Fetched Node and npm", makeNode);
   });
 }
 
-async function makeDebian(): Promise<void> {
+async function makeDebian(suite: Suite): Promise<void> {
   const unfinished = join(folders.images, "unfinished.tar");
-  const { suite, packages, without } = debian;
+  const { packages, without } = debian;
   const excluded = without.map((path) => `--dpkgopt=path-exclude=${path}`);
   const included = `--include=${packages.join(",")}`;
   await run("mmdebstrap", ["-q", "--variant=minbase", ...excluded, included, suite, unfinished]);
-  await rename(unfinished, baseFile());
+  await rename(unfinished, baseFile(suite));
 }
 
 /** Packs Node and npm into `/usr/local`, as in the public Node images. */
@@ -66,7 +68,7 @@ async function makeNode(): Promise<void> {
 }
 
 /** `name:tag` of the base images in the cluster's registry. */
-export type Bases = Record<"pause" | "base" | "node-slim" | "node", string>;
+export type Bases = Record<"pause" | "base" | "trixie" | "node-slim" | "node", string>;
 
 /**
  * Pushes the images that the cluster itself needs, and base images for others. `node` runs as uid 1000; `node-slim`
@@ -86,10 +88,13 @@ export async function pushBases(): Promise<Bases> {
     'FROM scratch\nCOPY pause /pause\nUSER 65535:65535\nENTRYPOINT ["/pause"]\n',
     await programPath("pause"),
   );
-  const base = await image("base", 'FROM scratch\nADD base /\nCMD ["/bin/sh"]\n', baseFile());
+  const system = (name: string, suite: Suite) =>
+    image(name, `FROM scratch\nADD ${name} /\nCMD ["/bin/sh"]\n`, baseFile(suite));
+  const base = await system("base", "bookworm");
+  const trixie = await system("trixie", "trixie");
   const slim = await image("node-slim", `${from(base)}ADD node-slim /\n${user}CMD ["node"]\n`, nodeFile());
   const node = await image("node", `${from(slim)}USER 1000:1000\nWORKDIR /home/node\n`);
-  return { pause, base, "node-slim": slim, node };
+  return { pause, base, trixie, "node-slim": slim, node };
 }
 
 const user = "RUN groupadd -g 1000 node && useradd -u 1000 -g 1000 -m node\n";

@@ -3,7 +3,13 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { FETCHED_MAJOR } from "../../../services/deployer/addons/local/postgres/programs.ts";
 import { type Program, programPath } from "../node/programs.ts";
-import { registry, withAcme, withBuildpacks, withCloudNativePg } from "../settings.ts";
+import {
+  registry,
+  withAcme,
+  withBuildpacks,
+  withCloudNativePg,
+  withEarlierCloudNativePg,
+} from "../settings.ts";
 import type { Bases } from "./base-images.ts";
 import { fetchServer } from "./postgres-server.ts";
 import { push } from "./registry.ts";
@@ -12,9 +18,11 @@ import { push } from "./registry.ts";
 const recipes = {
   postgres: { version: String(FETCHED_MAJOR), server: true },
   "postgres-15": { version: "15" },
-  redis: {},
+  redis: { base: "trixie" },
+  valkey: { base: "trixie" },
+  pgbouncer: {},
   python: {},
-  registry: {},
+  registry: { programs: ["registry"] },
   nats: { programs: ["nats-server"] },
   versitygw: { programs: ["versitygw"] },
   buildpacks: {
@@ -24,11 +32,16 @@ const recipes = {
   },
   acmesolver: { programs: ["acmesolver"] },
   "cloudnative-pg": { programs: ["cloudnative-pg"] },
+  "cloudnative-pg-earlier": { programs: ["cloudnative-pg-earlier"], like: "cloudnative-pg" },
   "plugin-barman-cloud": { programs: ["plugin-barman-cloud"] },
   "plugin-barman-cloud-sidecar": { programs: ["plugin-barman-cloud"] },
 } satisfies Record<string, Contents>;
 
 type Contents = {
+  /** What it is built on, if not `base`. */
+  base?: keyof Bases;
+  /** The image whose Dockerfile it has. */
+  like?: string;
   programs?: Program[];
   /** Files of the folder with the image's name. */
   files?: string[];
@@ -45,6 +58,7 @@ const optional = {
   buildpacks: withBuildpacks,
   acmesolver: withAcme,
   "cloudnative-pg": withCloudNativePg,
+  "cloudnative-pg-earlier": withEarlierCloudNativePg,
   "plugin-barman-cloud": withCloudNativePg,
   "plugin-barman-cloud-sidecar": withCloudNativePg,
 };
@@ -57,10 +71,13 @@ export async function pushTestImages(bases: Bases): Promise<TestImages> {
   const made: Partial<TestImages> = {};
   for (const [name, contents] of Object.entries(recipes) as [keyof TestImages, Contents][]) {
     if (name in optional && !optional[name as Optional]) continue;
-    const dockerfile = await readFile(join(import.meta.dirname, `${name}.Dockerfile`), "utf8");
+    const dockerfile = await readFile(
+      join(import.meta.dirname, `${contents.like ?? name}.Dockerfile`),
+      "utf8",
+    );
     const files = await filesOf(name, contents);
     const args = {
-      BASE: `${registry.push}/${bases.base}`,
+      BASE: `${registry.push}/${bases[contents.base ?? "base"]}`,
       ...(contents.runImage && { RUN_IMAGE: `${registry.push}/${bases[contents.runImage]}` }),
     };
     const texts = (contents.files ?? []).map((file) => readFile(files[file]!, "utf8"));

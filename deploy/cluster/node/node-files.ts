@@ -1,6 +1,6 @@
 import { copyFile, mkdir, readdir, readFile, rm, rmdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { cgroup, folders, network, registry, runtimeDir } from "../settings.ts";
+import { cgroup, folders, registry, runtimeDir } from "../settings.ts";
 import { makeCertificates } from "./certificates.ts";
 import { type Program, programPath } from "./programs.ts";
 
@@ -10,7 +10,6 @@ const templates = join(import.meta.dirname, "../templates");
 const files: Record<string, string> = {
   "containerd.toml": "containerd.toml",
   "hosts.toml": `registries/${registry.pull}/hosts.toml`,
-  "hosts-bundled.toml": `registries/${network.node}:30599/hosts.toml`,
   "kubelet.yaml": "kubelet.yaml",
   "kube-proxy.yaml": "kube-proxy.yaml",
   "pods.conflist": "cni/pods.conflist",
@@ -36,6 +35,7 @@ const links: Record<string, Program> = {
   helm: "helm",
   versitygw: "versitygw",
   "nats-server": "nats-server",
+  registry: "registry",
   pause: "pause",
 };
 

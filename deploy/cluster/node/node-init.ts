@@ -139,7 +139,7 @@ function startExtras(): void {
 
 await joinNetwork();
 startApi();
-start("registry", ["serve", join(node, "registry.yaml")], { program: "docker-registry" });
+start("registry", ["serve", join(node, "registry.yaml")], { env: { OTEL_TRACES_EXPORTER: "none" } });
 start("containerd", ["-c", join(node, "containerd.toml")], { program: "containerd" });
 const { endpoint, accessKey, secretKey } = objectStore;
 start("versitygw", ["--port", endpoint.replace("http://", ""), "posix", join(node, "objects")], {

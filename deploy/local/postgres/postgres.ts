@@ -56,11 +56,11 @@ async function start(options: PostgresOptions): Promise<PostgresServer> {
   const port = options.port ?? (await freePort());
   const url = (database: string, user = "postgres", secret = password) =>
     `postgres://${encodeURIComponent(user)}:${encodeURIComponent(secret)}@127.0.0.1:${port}/${database}`;
-  const args = ["-D", data, "-p", String(port), ...settings(options.durable)];
+  const args = ["-D", data, "-p", String(port), ...settings(options.durable, binaries.collects)];
   const adminUrl = url("postgres");
   const server = command(osUser, binaries.postgres, args, dir);
   const running = await startRunning(server, log, ENDING, (child) =>
-    untilReady(child, adminUrl, { log, port, data }),
+    untilReady(child, adminUrl, { log, port, data }, binaries.collects),
   );
   void endShutdown(running, data);
   return { ...running, port, url, adminUrl };
@@ -94,7 +94,10 @@ const ENDING = { stop: "SIGINT", graceMs: 8_000, kill: "SIGQUIT" } as const;
 /** Identifies an orphan on this folder, also one that runs as another user. */
 const MARKER = "cluster_name=berth";
 
-function settings(durable: boolean): string[] {
+/** Statements of addons are shown to their users, without the values in them; those that set passwords are not collected. */
+const COLLECTING = ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_utility=off"];
+
+function settings(durable: boolean, collects: boolean): string[] {
   const common = [
     MARKER,
     "listen_addresses=127.0.0.1",
@@ -125,10 +128,9 @@ function settings(durable: boolean): string[] {
   ];
   // Recovery syncs the file system with one call, however many databases the addons have.
   const system = process.platform === "linux" ? ["recovery_init_sync_method=syncfs"] : [];
-  return [...common, ...system, ...(durable ? ["max_connections=200"] : fast)].flatMap((setting) => [
-    "-c",
-    setting,
-  ]);
+  const collecting = collects ? COLLECTING : [];
+  const all = [...common, ...system, ...collecting, ...(durable ? ["max_connections=200"] : fast)];
+  return all.flatMap((setting) => ["-c", setting]);
 }
 
 /**
@@ -169,7 +171,7 @@ async function endSessions(data: string): Promise<void> {
 type ServerFiles = { log: string; port: number; data: string };
 
 /** Waits until postmaster.pid says so (another program may own the port), then for a real connection. */
-async function untilReady(child: Child, url: string, files: ServerFiles): Promise<void> {
+async function untilReady(child: Child, url: string, files: ServerFiles, collects: boolean): Promise<void> {
   while ((await statusOf(files.data, child.pid)) !== "ready") {
     if (child.exit()) throw await startFailure(files);
     await delay(10);
@@ -178,7 +180,7 @@ async function untilReady(child: Child, url: string, files: ServerFiles): Promis
   client.on("error", () => {});
   try {
     await client.connect();
-    await client.query("SELECT 1");
+    await client.query(collects ? "CREATE EXTENSION IF NOT EXISTS pg_stat_statements" : "SELECT 1");
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
     throw damagedFolder(files.data, code === "28P01" ? "the stored password is not the server's" : message);

@@ -187,12 +187,18 @@ function planSettings(): Record<string, string> {
   return { DEFAULT_TIER: DEFAULT_TIER || "free", PLAN_QUOTAS: PLAN_QUOTAS || "off" };
 }
 
+const OF_THE_MACHINE =
+  /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|TZ|LANG|LC_\w+|XDG_\w+|https?_proxy|no_proxy|all_proxy|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS|npm_config_registry|PIP_\w+|OTEL_\w+)$/i;
+
+/** Settings that the documentation names by their variables, and that have a meaning on one machine. */
+const OF_OPERATORS =
+  /^(RATE_LIMIT\w+|DOMAINS_\w+|DNS_SERVERS|ADDON_BACKUPS_KEPT|ADDON_PROOFS|PLAN_(BACKUP_DAYS|SIZES|STORAGE)|(DISK|MEMORY)_(WARN|URGENT)_PERCENT|CONSOLE|METRICS_PORT|BUILDS_AT_ONCE|ACCOUNT_REGISTRIES|ALLOWED_REGISTRIES|OAUTH_(ACCESS_TOKEN_SECONDS|ALLOW_CUSTOM_SCHEMES|CLIENT_ID_METADATA|REDIRECT_HOSTS|RESOURCE))$/;
+
 /** From the launcher's own environment: what programs, builds and proxies need, and nothing by accident. */
 function machineEnvironment(): Record<string, string> {
-  const wanted =
-    /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|TZ|LANG|LC_\w+|XDG_\w+|https?_proxy|no_proxy|all_proxy|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS|npm_config_registry|PIP_\w+|OTEL_\w+|RATE_LIMIT\w+|DOMAINS_\w+|DNS_SERVERS|ADDON_BACKUPS_KEPT|ADDON_PROOFS|PLAN_BACKUP_DAYS|(DISK|MEMORY)_(WARN|URGENT)_PERCENT)$/i;
   const entries = Object.entries(process.env).filter(
-    (entry): entry is [string, string] => wanted.test(entry[0]) && entry[1] !== undefined,
+    (entry): entry is [string, string] =>
+      (OF_THE_MACHINE.test(entry[0]) || OF_OPERATORS.test(entry[0])) && entry[1] !== undefined,
   );
   return Object.fromEntries(entries);
 }

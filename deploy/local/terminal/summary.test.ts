@@ -18,6 +18,7 @@ const about = {
   moved: [],
   seconds: 1,
   fresh: false,
+  console: true,
   noWalls: undefined,
   noLimits: undefined,
 };
@@ -37,6 +38,11 @@ test("a journal is recognised by the stream itself: terminals of a desktop inher
   expect(printsToJournal({ JOURNAL_STREAM: `${dev}:${ino}` })).toBe(true);
   expect(printsToJournal({ JOURNAL_STREAM: `${dev}:${ino + 1}` })).toBe(false);
   expect(printsToJournal({})).toBe(false);
+});
+
+test("a console that is turned off is not announced", async () => {
+  expect(await summary(info, { ...about, journal: false })).toContain("Console ");
+  expect(await summary(info, { ...about, journal: false, console: false })).not.toContain("Console ");
 });
 
 test("whether apps have walls is said, and why not", async () => {

@@ -4,25 +4,8 @@ import { userInfo } from "node:os";
 import { join, relative } from "node:path";
 import { isLoopback } from "../../../services/kit/network/own-origin.ts";
 import type { MovedPort } from "../data/data-folder.ts";
+import type { LocalInfo } from "../data/local-info.ts";
 import { projectDir } from "./options.ts";
-
-/** The members of `.berth/local.json` (docs/operations.md#local-info); scripts read them. */
-export type LocalInfo = {
-  /** Where programs of this machine reach the API, also while a proxy in front is not there yet. */
-  origin: string;
-  baseUrl: string;
-  /** Where people reach it through a proxy, and the domain of apps; absent without a proxy. */
-  publicUrl?: string;
-  appsDomain?: string;
-  ownerEmail: string;
-  ownerToken: string;
-  accountId: string;
-  /** Where captured mails are shown; absent when mail is sent by SMTP_URL. */
-  mailUrl?: string;
-  /** The page of the simulator that takes payments; absent with STRIPE_SECRET_KEY. */
-  checkoutUrl?: string;
-  pid: number;
-};
 
 type About = {
   data: string;
@@ -37,6 +20,8 @@ type About = {
   noLimits: string | undefined;
   /** Nothing has been deployed here yet. */
   fresh: boolean;
+  /** Whether the console is served. */
+  console: boolean;
   /** It goes to a log that others read and that is kept: secrets stay out of it. */
   journal: boolean;
 };
@@ -58,7 +43,7 @@ export async function summary(info: LocalInfo, about: About): Promise<string> {
   const app = "<service>-<environment>-<project>";
   const table = [
     ["API", `${origin}/v1`],
-    ["Console", `${origin}/ (projects, deployments, logs, variables)`],
+    ...(about.console ? [["Console", `${origin}/ (projects, deployments, logs, variables)`]] : []),
     ["Reference", `${origin}/docs`],
     ["Apps", appsDomain ? `https://${app}.${appsDomain}` : `http://${app}.localhost:${router}`],
     ...(publicUrl || appsDomain

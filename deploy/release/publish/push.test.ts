@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -11,6 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { helm, helmProgram } from "../../../test/contracts/chart/render.ts";
+import { findRegistry } from "../../../test/support/servers/registry.ts";
 import { type Descriptor, makeLayer, startLayout, TYPES } from "../image/layout.ts";
 import { makeChart } from "../parts/chart.ts";
 import { platforms, recipes } from "../settings.ts";
@@ -20,9 +20,7 @@ import { publish, readCredentials } from "./publish.ts";
 import { pushLayout } from "./push.ts";
 import { openRegistry, parseRegistry } from "./registry.ts";
 
-const PROGRAM = "/usr/bin/docker-registry";
-const installed = existsSync(PROGRAM);
-if (!installed) console.log("Pushing is not tested: there is no Debian docker-registry.");
+const program = await findRegistry();
 const root = join(import.meta.dirname, "../../..");
 
 let folder: string;
@@ -56,7 +54,7 @@ test("an image is the same each time", async () => {
   expect(twice[0]).toBe(twice[1]);
 });
 
-describe.skipIf(!installed)("a registry", () => {
+describe.skipIf(!program)("a registry", () => {
   let registry: ChildProcess;
   let door: ReturnType<typeof createServer>;
   let host: string;
@@ -72,7 +70,7 @@ describe.skipIf(!installed)("a registry", () => {
     const config = { version: 0.1, storage: { filesystem: { rootdirectory: join(folder, "data") } } };
     const settings = { ...config, http: { addr: `127.0.0.1:${port}`, relativeurls: true } };
     await writeFile(join(folder, "registry.yml"), JSON.stringify(settings));
-    registry = spawn(PROGRAM, ["serve", join(folder, "registry.yml")], {
+    registry = spawn(program!, ["serve", join(folder, "registry.yml")], {
       env: { PATH: process.env.PATH, OTEL_TRACES_EXPORTER: "none" },
       stdio: "ignore",
     });

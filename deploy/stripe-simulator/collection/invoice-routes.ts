@@ -10,7 +10,7 @@ import { collect, resumeCollection } from "./collect.ts";
 
 /** Invoices, their lines and their payments. */
 export function invoiceRoutes(world: World): Route[] {
-  const { invoices, invoicePayments } = world.state;
+  const { invoices, previews, invoicePayments } = world.state;
   const needInvoice = (id: string) => need(invoices, "invoice", id);
   const needOpen = (id: string, what: string) => {
     const invoice = needInvoice(id);
@@ -32,7 +32,9 @@ export function invoiceRoutes(world: World): Route[] {
         ),
     ),
     route("GET", "/v1/invoices/:id", object({}), (_, id) => needInvoice(id!)),
-    listRoute("/v1/invoices/:id/lines", object({}), (_, id) => needInvoice(id!).lines.data.toReversed()),
+    listRoute("/v1/invoices/:id/lines", object({}), (_, id) =>
+      (previews.get(id!) ?? needInvoice(id!)).lines.data.toReversed(),
+    ),
     route(
       "POST",
       "/v1/invoices/:id",

@@ -6,6 +6,9 @@ export const ON_REQUEST = {
   "checkout.session": ["line_items"],
 } as const;
 
+/** How many lines of an invoice Stripe shows with it; a request of its own lists all. */
+export const SHOWN_LINES = 10;
+
 export type Json = { [name: string]: unknown };
 
 const HIDDEN = new Map<unknown, readonly string[]>(Object.entries(ON_REQUEST));
@@ -24,5 +27,11 @@ function copy(value: unknown): unknown {
   const copied: Json = {};
   for (const [name, member] of Object.entries(value))
     if (member !== undefined && !hidden.includes(name)) copied[name] = copy(member);
+  if (copied.object === "invoice") showFirst(copied.lines as { data: unknown[]; has_more: boolean });
   return copied;
+}
+
+function showFirst(lines: { data: unknown[]; has_more: boolean }): void {
+  lines.has_more = lines.data.length > SHOWN_LINES;
+  lines.data.length = Math.min(lines.data.length, SHOWN_LINES);
 }

@@ -98,12 +98,12 @@ function toPage<O extends { id: string }>(all: O[], paging: Stripe.PaginationPar
  */
 export function select<O extends object>(rows: Iterable<O>, filter: object): O[] {
   const wanted = Object.entries(filter).filter(([, value]) => value !== undefined);
-  return [...rows].filter((row) => {
-    const members = new Map<string, unknown>(Object.entries(row));
-    return wanted.every(([name, value]) =>
-      name === "created" ? isWithin(value, Number(members.get(name))) : members.get(name) === value,
-    );
-  });
+  return [...rows].filter((row) =>
+    wanted.every(([name, value]) => {
+      const member: unknown = row[name as keyof O];
+      return name === "created" ? isWithin(value, Number(member)) : member === value;
+    }),
+  );
 }
 
 /** Returns a list object of Stripe's. */

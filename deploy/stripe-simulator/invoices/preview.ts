@@ -3,6 +3,7 @@ import { addIntervals, periodAt } from "../catalog/periods.ts";
 import { isMetered } from "../catalog/prices.ts";
 import { type DiscountSource, toDiscountSources } from "../catalog/promotion-codes.ts";
 import { invalid, missing } from "../http/errors.ts";
+import { SHOWN_LINES } from "../http/json.ts";
 import { need, needCustomer } from "../http/lookup.ts";
 import { clearable, flag, list, natural, object, oneOf, text } from "../http/params.ts";
 import { type Route, route } from "../http/routes.ts";
@@ -46,16 +47,22 @@ const PARAMS = object<Stripe.InvoiceCreatePreviewParams>({
 export function previewRoutes(world: World): Route[] {
   return [
     route("POST", "/v1/invoices/create_preview", PARAMS, (params) => {
-      const { customer, subscription: id, discounts, subscription_details: details = {} } = params;
-      const tax = params.automatic_tax?.enabled ?? false;
-      if (tax) requireLocation(world, customer ?? "");
-      if (id === undefined && details.items)
-        return toFirst(world, customer, details.items, discounts || [], tax);
-      const subscription = need(world.state.subscriptions, "subscription", id ?? "", "subscription");
-      if (details.items) return previewChange(world, subscription, details.items, details.proration_date);
-      return details.cancel_now ? toFinal(world, subscription) : toNext(world, subscription, details);
+      const invoice = toPreview(world, params);
+      invoice.id = newId("upcoming_in");
+      if (invoice.lines.data.length > SHOWN_LINES) world.state.previews.set(invoice.id, invoice);
+      return invoice;
     }),
   ];
+}
+
+function toPreview(world: World, params: Stripe.InvoiceCreatePreviewParams): Stripe.Invoice {
+  const { customer, subscription: id, discounts, subscription_details: details = {} } = params;
+  const tax = params.automatic_tax?.enabled ?? false;
+  if (tax) requireLocation(world, customer ?? "");
+  if (id === undefined && details.items) return toFirst(world, customer, details.items, discounts || [], tax);
+  const subscription = need(world.state.subscriptions, "subscription", id ?? "", "subscription");
+  if (details.items) return previewChange(world, subscription, details.items, details.proration_date);
+  return details.cancel_now ? toFinal(world, subscription) : toNext(world, subscription, details);
 }
 
 /** Returns the invoice of the end of the current period; without the next period when the subscription ends then. */

@@ -76,6 +76,8 @@ function emptyState() {
     subscriptions: new Map<string, Stripe.Subscription>(),
     schedules: new Map<string, Stripe.SubscriptionSchedule>(),
     invoices: new Map<string, Stripe.Invoice>(),
+    /** Previews that have more lines than are shown with them. */
+    previews: new Map<string, Stripe.Invoice>(),
     invoiceItems: new Map<string, Stripe.InvoiceItem>(),
     invoicePayments: new Map<string, Stripe.InvoicePayment>(),
     payments: new Map<string, Payment>(),

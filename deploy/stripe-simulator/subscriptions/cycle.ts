@@ -29,6 +29,8 @@ export function advance(world: World, subscription: Stripe.Subscription): void {
   const now = world.clock.now();
   if (subscription.status === "incomplete") expire(world, subscription);
   else if (subscription.cancel_at !== null && subscription.cancel_at <= now) {
+    // One whose end is this moment is over for the last invoice as for a renewal.
+    dropSpentDiscounts(world, subscription);
     draftFinalInvoice(world, subscription, true);
     endSubscription(world, subscription, "cancellation_requested");
   } else renew(world, subscription);

@@ -14,8 +14,8 @@
 {{- end -}}
 
 {{- define "berth.selector" -}}
-app.kubernetes.io/name: {{ include "berth.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "berth.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 {{- with .component }}
 app.kubernetes.io/component: {{ . }}
 {{- end }}
@@ -23,13 +23,18 @@ app.kubernetes.io/component: {{ . }}
 
 {{/* Labels of an object: (dict "root" $ "component" "…"). */}}
 {{- define "berth.labels" -}}
+{{ include "berth.ownLabels" . }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Those that the chart sets itself. */}}
+{{- define "berth.ownLabels" -}}
 {{ include "berth.selector" . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
 {{- end -}}
 
 {{/* Labels of a pod: no version, so that a chart that changes nothing rolls nothing. */}}

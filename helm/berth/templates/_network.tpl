@@ -20,7 +20,7 @@ Egress to a server: to its pods when bundled, else to the given addresses (to an
         matchLabels: {{ include "berth.selector" . | nindent 10 }}
       {{- if .elsewhere }}
       namespaceSelector:
-        matchLabels: {kubernetes.io/metadata.name: {{ .root.Release.Namespace }}}
+        matchLabels: {kubernetes.io/metadata.name: {{ .root.Release.Namespace | quote }}}
       {{- end }}
   ports:
     - {protocol: TCP, port: {{ .port }}}

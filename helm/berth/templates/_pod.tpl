@@ -2,9 +2,9 @@
 {{- define "berth.podSecurity" -}}
 runAsNonRoot: true
 {{- if .user }}
-runAsUser: {{ .user }}
-runAsGroup: {{ .group | default .user }}
-fsGroup: {{ .group | default .user }}
+runAsUser: {{ int64 .user }}
+runAsGroup: {{ .group | default .user | int64 }}
+fsGroup: {{ .group | default .user | int64 }}
 {{- end }}
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
@@ -70,24 +70,24 @@ NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
 {{- $root := .root -}}
 {{- include "berth.databasePassword" . }}
 - name: INTERNAL_KEYS
-  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" $root "of" "keys") }}, key: internal-keys}}
+  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" $root "of" "keys") | quote }}, key: internal-keys}}
 {{- range $name, $from := .process.secrets }}
 - name: {{ $name }}
-  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" $root "of" $from.of) }}, key: {{ $from.key }}, optional: {{ $from.optional | default false }}}}
+  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" $root "of" $from.of) | quote }}, key: {{ $from.key }}, optional: {{ $from.optional | default false }}}}
 {{- end }}
 {{ include "berth.natsEnv" . }}
 {{- end -}}
 
 {{- define "berth.databasePassword" -}}
 - name: PGPASSWORD
-  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" .root "of" "database") }}, key: {{ .process.name }}}}
+  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" .root "of" "database") | quote }}, key: {{ .process.name }}}}
 {{- end -}}
 
 {{- define "berth.natsEnv" -}}
 {{- $n := .root.Values.nats -}}
 {{- if or $n.bundled $n.user -}}
 - name: NATS_PASSWORD
-  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" .root "of" "nats") }}, key: {{ $n.bundled | ternary .process.name "password" }}}}
+  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" .root "of" "nats") | quote }}, key: {{ $n.bundled | ternary .process.name "password" }}}}
 - name: NATS_URL
   {{- if $n.bundled }}
   {{- $tls := include "berth.natsTls" .root }}
@@ -130,7 +130,7 @@ NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
 {{- $own := .own -}}
 {{- range $member := list "nodeSelector" "tolerations" "affinity" "priorityClassName" "runtimeClassName" }}
 {{- with get $own $member | default (get $platform $member) }}
-{{ $member }}: {{ if kindIs "string" . }}{{ . }}{{ else }}{{ toYaml . | nindent 2 }}{{ end }}
+{{ $member }}: {{ if kindIs "string" . }}{{ . | quote }}{{ else }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -146,7 +146,7 @@ NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
 {{- define "berth.caVolume" -}}
 {{- if .Values.extraCaConfigMap }}
 - name: ca
-  configMap: {name: {{ .Values.extraCaConfigMap }}}
+  configMap: {name: {{ .Values.extraCaConfigMap | quote }}}
 {{- end }}
 {{- if include "berth.tls" . }}
 {{ include "berth.serversCaVolume" (include "berth.secretName" (dict "root" . "of" "tls")) }}

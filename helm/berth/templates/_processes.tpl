@@ -32,19 +32,19 @@ Every process of the platform. A new service is one more entry:
     UPLOAD_URL: {{ . | quote }}
     {{- end }}
     RATE_LIMITS: {{ ternary "on" "off" $v.rateLimits.enabled | quote }}
-    RATE_LIMIT_READS: {{ $v.rateLimits.reads | quote }}
-    RATE_LIMIT_WRITES: {{ $v.rateLimits.writes | quote }}
-    RATE_LIMIT_REVEALS: {{ $v.rateLimits.reveals | quote }}
-    RATE_LIMIT_SET_REVEALS: {{ $v.rateLimits.setReveals | quote }}
-    RATE_LIMIT_BATCHES: {{ $v.rateLimits.batches | quote }}
-    RATE_LIMIT_PUBLIC: {{ $v.rateLimits.public | quote }}
-    RATE_LIMIT_NEW_TOKENS: {{ $v.rateLimits.newTokens | quote }}
-    RATE_LIMIT_ACCOUNT_TIMES: {{ $v.rateLimits.accountTimes | quote }}
-    RATE_LIMIT_DECISIONS: {{ $v.rateLimits.decisions | quote }}
-    RATE_LIMIT_TOKENS: {{ $v.rateLimits.tokens | quote }}
-    RATE_LIMIT_TOKEN_FAILURES: {{ $v.rateLimits.tokenFailures | quote }}
-    RATE_LIMIT_REGISTRATIONS: {{ $v.rateLimits.registrations | quote }}
-    RATE_LIMIT_REGISTRATIONS_DAILY: {{ $v.rateLimits.registrationsDaily | quote }}
+    RATE_LIMIT_READS: {{ $v.rateLimits.reads | int64 | quote }}
+    RATE_LIMIT_WRITES: {{ $v.rateLimits.writes | int64 | quote }}
+    RATE_LIMIT_REVEALS: {{ $v.rateLimits.reveals | int64 | quote }}
+    RATE_LIMIT_SET_REVEALS: {{ $v.rateLimits.setReveals | int64 | quote }}
+    RATE_LIMIT_BATCHES: {{ $v.rateLimits.batches | int64 | quote }}
+    RATE_LIMIT_PUBLIC: {{ $v.rateLimits.public | int64 | quote }}
+    RATE_LIMIT_NEW_TOKENS: {{ $v.rateLimits.newTokens | int64 | quote }}
+    RATE_LIMIT_ACCOUNT_TIMES: {{ $v.rateLimits.accountTimes | int64 | quote }}
+    RATE_LIMIT_DECISIONS: {{ $v.rateLimits.decisions | int64 | quote }}
+    RATE_LIMIT_TOKENS: {{ $v.rateLimits.tokens | int64 | quote }}
+    RATE_LIMIT_TOKEN_FAILURES: {{ $v.rateLimits.tokenFailures | int64 | quote }}
+    RATE_LIMIT_REGISTRATIONS: {{ $v.rateLimits.registrations | int64 | quote }}
+    RATE_LIMIT_REGISTRATIONS_DAILY: {{ $v.rateLimits.registrationsDaily | int64 | quote }}
 - name: identity
   calls: [deployer, billing]
   connections: 11
@@ -202,7 +202,7 @@ OAUTH_ALLOW_CUSTOM_SCHEMES: {{ ternary "on" "off" $o.allowCustomSchemes | quote 
 {{- $v := .Values -}}
 ENGINE: kubernetes
 {{- with $v.placement.arch }}
-NODE_ARCHITECTURE: {{ . }}
+NODE_ARCHITECTURE: {{ . | quote }}
 {{- end }}
 APPS_PLACEMENT: {{ include "berth.placementJson" $v.placement.apps | quote }}
 {{- with $v.placement.plans }}
@@ -325,7 +325,7 @@ REGISTRY_PULL_AUTH: /etc/berth/registry-pull/config.json
 {{- with $v.builds.imagePullSecret }}
 REGISTRY_AUTH_SECRET: {{ . | quote }}
 {{- end }}
-BUILDS_AT_ONCE: {{ $v.builds.atOnce | quote }}
+BUILDS_AT_ONCE: {{ $v.builds.atOnce | int64 | quote }}
 BUILDER_IMAGE: {{ include "berth.image" (dict "image" $v.builds.image "tag" .Chart.AppVersion) | quote }}
 BUILDER_BASE_IMAGES: {{ $v.builds.baseImages | toJson | quote }}
 {{- with $v.builds.buildpacks.builder }}
@@ -356,8 +356,11 @@ ADDON_PATCHES: {{ ternary "on" "off" $v.apps.addons.patches | quote }}
 {{- with $v.apps.addons.storageClassName }}
 ADDON_STORAGE_CLASS: {{ . | quote }}
 {{- end }}
-ADDON_USER: {{ $v.apps.addons.runAsUser | default "any" | quote }}
+ADDON_USER: {{ with $v.apps.addons.runAsUser }}{{ int64 . | quote }}{{ else }}any{{ end }}
 ADDON_COPY_IMAGE: {{ $v.apps.addons.copyImage | default (include "berth.platformImage" .) | quote }}
+{{- with $v.apps.addons.poolerImage }}
+ADDON_POOLER_IMAGE: {{ . | quote }}
+{{- end }}
 {{- if hasKey $v.apps.addons "backupProofs" }}
 ADDON_PROOFS: {{ ternary "on" "off" $v.apps.addons.backupProofs | quote }}
 {{- end }}

@@ -23,7 +23,7 @@ these is "" without it.
 
 {{- define "berth.serversCaVolume" -}}
 - name: servers-ca
-  secret: {secretName: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
+  secret: {secretName: {{ . | quote }}, items: [{key: ca.crt, path: ca.crt}]}
 {{- end -}}
 
 {{- define "berth.serversCaMount" -}}
@@ -42,7 +42,7 @@ these is "" without it.
 {{- define "berth.certificateVolume" -}}
 - name: certificate
   secret:
-    secretName: {{ include "berth.secretName" (dict "root" . "of" "tls") }}
+    secretName: {{ include "berth.secretName" (dict "root" . "of" "tls") | quote }}
     defaultMode: 0440
     items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]
 {{- end -}}

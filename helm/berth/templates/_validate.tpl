@@ -7,6 +7,13 @@
 {{- if not $v.publicUrl }}{{ $mistakes = append $mistakes "publicUrl: set the URL at which clients reach the gateway, such as https://berth.example.com." }}{{ end -}}
 {{- if not $v.apps.domain }}{{ $mistakes = append $mistakes "apps.domain: set the domain for the addresses of apps, such as apps.example.com." }}{{ end -}}
 {{- if not (or $v.owner.email) }}{{ $mistakes = append $mistakes "owner.email: set the e-mail address of the first owner." }}{{ end -}}
+{{- $name := include "berth.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $name) }}{{ $mistakes = append $mistakes (printf "fullnameOverride: %s cannot begin the names of Services; set a name that begins with a letter, and has only a-z, 0-9 and -." $name) }}{{ end -}}
+{{- /* A namespace has 63 characters, of which -env-<id> takes 31; a StatefulSet 52, of which -object-store takes 13. */ -}}
+{{- if gt (len (include "berth.appsPrefix" .)) 32 }}{{ $mistakes = append $mistakes (printf "apps.namespacePrefix: the names of environments' namespaces begin with %s, which is too long; set at most 30 characters here, or a shorter fullnameOverride." (include "berth.appsPrefix" .)) }}{{ end -}}
+{{- if and $v.objectStore.bundled (gt (len $name) 39) }}{{ $mistakes = append $mistakes (printf "fullnameOverride: %s is too long for the bundled object store; set at most 39 characters." $name) }}{{ end -}}
+{{- $labels := include "berth.ownLabels" (dict "root" . "component" "any") | fromYaml -}}
+{{- range $label, $_ := $v.commonLabels }}{{ if hasKey $labels $label }}{{ $mistakes = append $mistakes (printf "commonLabels: leave out %s, which the chart sets itself." $label) }}{{ end }}{{ end -}}
 {{- $known := list -}}
 {{- range include "berth.processes" . | fromYamlArray }}{{ $known = append $known .name }}{{ end -}}
 {{- range $name, $_ := $v.processes -}}
@@ -57,7 +64,15 @@
 {{- end }}{{ end -}}
 {{- if and (not $v.registry.bundled) (not $v.registry.push) }}{{ $mistakes = append $mistakes "registry.push: name your registry, or set registry.bundled." }}{{ end -}}
 {{- if and $v.registry.pullSecret (or $v.registry.bundled (not $v.registry.existingSecret)) }}{{ $mistakes = append $mistakes "registry.pullSecret: can only be used with your own registry and registry.existingSecret; leave it empty." }}{{ end -}}
-{{- if and $v.ingress.enabled (regexMatch "^[0-9.]+$" (include "berth.hostOf" $v.publicUrl)) }}{{ $mistakes = append $mistakes "publicUrl: an ingress needs a host name, not an IP address. Otherwise set ingress.enabled to false, and set service.type." }}{{ end -}}
+{{- range $value, $service := dict "service" $v.service "objectStore.service" $v.objectStore.service -}}
+{{- if and $service.nodePort (eq $service.type "ClusterIP") }}{{ $mistakes = append $mistakes (printf "%s.nodePort: a Service of type ClusterIP has none; set %s.type to NodePort or LoadBalancer, or leave this out." $value $value) }}{{ end -}}
+{{- end -}}
+{{- $urls := dict "publicUrl" (list $v.publicUrl "service.type") -}}
+{{- if and $v.objectStore.bundled (eq $v.objectStore.service.type "ClusterIP") }}{{ $_ := set $urls "objectStore.publicUrl" (list $v.objectStore.publicUrl "objectStore.service.type") }}{{ end -}}
+{{- range $value, $url := $urls -}}
+{{- $host := include "berth.hostOf" (first $url) -}}
+{{- if and (first $url) (or $v.ingress.enabled $v.httpRoute.enabled) (or (regexMatch "^[0-9.]+$" $host) (not (regexMatch "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$" $host))) }}{{ $mistakes = append $mistakes (printf "%s: an ingress needs a host name in lower case, not an IP address. Otherwise set %s%s." $value (ternary "ingress.enabled and httpRoute.enabled to false, and set " "" (eq $value "publicUrl")) (last $url)) }}{{ end -}}
+{{- end -}}
 {{- if and $v.httpRoute.enabled (not $v.httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "httpRoute.parentRefs: name the Gateway for the route." }}{{ end -}}
 {{- with $v.apps }}
 {{- if not (or .ingress.enabled .httpRoute.enabled) }}{{ $mistakes = append $mistakes "apps.ingress.enabled: apps need an Ingress or an HTTPRoute; set this or apps.httpRoute.enabled." }}{{ end -}}
@@ -69,6 +84,8 @@
 {{- if and $v.builds.userNamespaces $v.builds.seccompProfile }}{{ $mistakes = append $mistakes "builds.seccompProfile: builds in user namespaces use RuntimeDefault; leave this empty." }}{{ end -}}
 {{- range include "berth.processes" . | fromYamlArray -}}
 {{- $s := include "berth.settings" (dict "root" $ "process" .) | fromYaml -}}
+{{- $process := .name -}}
+{{- range $label, $_ := $s.podLabels }}{{ if hasKey $labels $label }}{{ $mistakes = append $mistakes (printf "processes.%s.podLabels: leave out %s, which the chart sets itself." $process $label) }}{{ end }}{{ end -}}
 {{- if ge (int $s.drainSeconds) (sub (int $s.terminationGracePeriodSeconds) 14 | int) }}{{ $mistakes = append $mistakes (printf "processes.%s.terminationGracePeriodSeconds: must be more than drainSeconds plus 14 seconds, in which a process completes requests in progress." .name) }}{{ end -}}
 {{- if and $s.autoscaling.enabled (gt (int $s.autoscaling.minReplicas) (int $s.autoscaling.maxReplicas)) }}{{ $mistakes = append $mistakes (printf "processes.%s.autoscaling: minReplicas is greater than maxReplicas." .name) }}{{ end -}}
 {{- end -}}

@@ -59,8 +59,9 @@ export function createCancel({ pool, provider, lock, syncLocked, resumeCancellat
 
   async function endAtPeriodEnd({ metered, subscription }: Asked, who: Who): Promise<void> {
     const { subscriptionId, accountId, customerId } = metered;
-    await provider.ask((stripe) => cancelAtPeriodEnd(stripe, subscription));
+    // First: no process that is killed leaves a cancellation of which nobody knows who asked for it.
     await transaction(pool, (tx) => auditCancel(tx, who, accountId, subscriptionId));
+    await provider.ask((stripe) => cancelAtPeriodEnd(stripe, subscription));
     await syncLocked(accountId, customerId).catch((error) =>
       log.warn({ subscription: subscriptionId, cause: causeOf(error) }, "a cancellation is recorded later"),
     );

@@ -9,9 +9,10 @@ import {
   kindOfLines,
   partsOf,
   readLines,
+  withAllLines,
 } from "../invoices/subscribed-lines.ts";
-import { readTaxRates, taxOn } from "../invoices/taxes.ts";
-import { currentPeriod, dueCompute, type Metered } from "../metering/report-before-end.ts";
+import { readTaxRates, type TaxRates, taxOn } from "../invoices/taxes.ts";
+import { currentPeriod, type DueCompute, dueCompute, type Metered } from "../metering/report-before-end.ts";
 import { addTaxes } from "../refunds/add-taxes.ts";
 import { annualRefunds, isInReview, type Refund } from "../refunds/refund.ts";
 import { isStripeError, type Provider } from "../stripe/provider.ts";
@@ -31,37 +32,25 @@ const DRAFT_SECONDS = 3_600;
  * Returns what is charged if a subscription ends with its period: what is drafted already, and at the end members that
  * were added in the period, and compute. Throws 502 payment_provider_unavailable.
  */
-export async function forecastAtPeriodEnd(
-  deps: Deps,
-  { subscription, metered, at }: Asked,
-): Promise<Forecast> {
+export async function forecastAtPeriodEnd(deps: Deps, asked: Asked): Promise<Forecast> {
+  const { subscription, metered } = asked;
   const settlement = emptySettlement();
   const computeItems = computeItemsOf(subscription);
   const balance = await readBalance(deps, metered);
   for (const draft of await listUnpaid(deps, subscription.id, "draft")) {
-    const { lines, cents } = await readDraft(deps, { draft, metered, computeItems, at });
+    const unfinished = await readUnfinished(deps, await readAllLines(deps, draft), asked);
+    const cents = chargeOf(centsOf(unfinished, creditFor([unfinished])), balance);
     const due = draft.automatically_finalizes_at ?? draft.created + DRAFT_SECONDS;
-    const kind = kindOfLines(lines, computeItems);
-    settlement.charges.push({ kind, cents: chargeOf(cents, balance), at: due, estimated: false });
+    const kind = kindOfLines(unfinished.lines, computeItems);
+    settlement.charges.push({ kind, cents, at: due, estimated: false });
   }
-  const last = await previewInvoice(deps, subscription.id, { cancel_at_period_end: true });
-  const lines = last?.lines.data ?? [];
-  const others = lines.filter((line) => !isCompute(line, computeItems));
-  const compute = currentPeriod(subscription);
-  const { netCents } = compute ? await dueCompute(deps.pool, metered, compute, at) : { netCents: 0 };
-  const rates = await deps.provider.ask((stripe) => readTaxRates(stripe, lines));
-  const ran =
-    netCents +
-    taxOn(
-      netCents,
-      lines.find((line) => isCompute(line, computeItems)),
-      rates,
-    );
+  const preview = await previewInvoice(deps, subscription.id, { cancel_at_period_end: true });
+  const last = await readUnfinished(deps, preview?.lines.data ?? [], asked);
   settlement.charges.push({
-    kind: others.length === 0 ? "compute" : kindOfLines(others, computeItems),
-    cents: chargeOf(sum(others.map(askedCents)) + ran, balance),
+    kind: kindOfLines(last.lines, computeItems),
+    cents: chargeOf(centsOf(last, creditFor([last])), balance),
     at: endOf(subscription),
-    estimated: compute !== undefined,
+    estimated: last.compute.length > 0,
   });
   return { ...settlement, charges: nonZero(settlement.charges), refunds: [], underReview: false };
 }
@@ -70,22 +59,30 @@ export async function forecastAtPeriodEnd(
  * Returns what follows if a subscription ends now: the same as `settleInvoices` and the refunds then do. Throws 502
  * payment_provider_unavailable.
  */
-export async function forecastNow(deps: Deps, { subscription, metered, at }: Asked): Promise<Forecast> {
+export async function forecastNow(deps: Deps, asked: Asked): Promise<Forecast> {
+  const { subscription, metered, at } = asked;
   const settlement = emptySettlement();
   const computeItems = computeItemsOf(subscription);
   const balance = await readBalance(deps, metered);
   const open: Open[] = [];
   for (const invoice of await listUnpaid(deps, subscription.id, "open")) {
-    const lines = await deps.provider.ask((stripe) => readLines(stripe, invoice));
+    const lines = await readAllLines(deps, invoice);
     const unusedCents = await deps.provider.ask((stripe) =>
       readUnused(stripe, invoice, lines, { computeItems, at }),
     );
     open.push({ ...invoice, taken: takenBy(invoice), lines, unusedCents: unusedCents.cents });
   }
-  const final = await readFinal(deps, { subscription, metered, at }, balance);
-  if (final) open.push(final);
-  for (const draft of await listUnpaid(deps, subscription.id, "draft")) {
-    const { lines, cents, hasCompute } = await readDraft(deps, { draft, metered, computeItems, at });
+  const drafts: Unfinished[] = [];
+  for (const draft of await listUnpaid(deps, subscription.id, "draft"))
+    drafts.push(await readUnfinished(deps, await readAllLines(deps, draft), asked));
+  const preview = await previewInvoice(deps, subscription.id, { cancel_now: true });
+  const final = preview && (await readUnfinished(deps, preview.lines.data, asked));
+  const credit = creditFor(final ? [final, ...drafts] : drafts);
+  if (final) open.push(toOpen(final, credit, { computeItems, at, balance }));
+  for (const draft of drafts) {
+    const { lines } = draft;
+    const cents = centsOf(draft, credit);
+    const hasCompute = draft.compute.some(({ dueCents }) => dueCents > 0);
     const { unusedCents, hasOthers } = partsOf(lines, computeItems, at);
     if (unusedCents > 0) settlement.credits.push({ kind: "renewal", cents: unusedCents });
     if (unusedCents > 0 && !hasOthers && !hasCompute) continue;
@@ -128,22 +125,10 @@ function takenBy({ starting_balance, ending_balance }: Stripe.Invoice): number {
   return (ending_balance ?? starting_balance) - starting_balance;
 }
 
-/** Returns the invoice that the end makes: compute until now, and what waits for the next invoice. */
-async function readFinal(
-  deps: Deps,
-  { subscription, metered, at }: Asked,
-  balance: Balance,
-): Promise<Open | undefined> {
-  const invoice = await previewInvoice(deps, subscription.id, { cancel_now: true });
-  if (!invoice) return undefined;
-  const computeItems = computeItemsOf(subscription);
-  const lines = invoice.lines.data;
-  const period = currentPeriod(subscription);
-  const { netCents } = period ? await dueCompute(deps.pool, metered, period, at) : { netCents: 0 };
-  const rates = await deps.provider.ask((stripe) => readTaxRates(stripe, lines));
-  const compute = lines.find((line) => isCompute(line, computeItems));
-  const ran = netCents + taxOn(netCents, compute, rates);
-  const total = sum(lines.filter((line) => !isCompute(line, computeItems)).map(askedCents)) + ran;
+/** Returns the invoice that the end makes, once it is open: compute until now, and what waits for the next invoice. */
+function toOpen(final: Unfinished, credit: Credit, { computeItems, at, balance }: Settling): Open {
+  const { lines } = final;
+  const total = centsOf(final, credit);
   const before = balance.cents;
   const remaining = chargeOf(total, balance);
   const none = { pre_payment_credit_notes_amount: 0, post_payment_credit_notes_amount: 0 };
@@ -151,23 +136,52 @@ async function readFinal(
   return { ...none, total, lines, unusedCents, amount_remaining: remaining, taken: balance.cents - before };
 }
 
-type Draft = { draft: Stripe.Invoice; metered: Metered; computeItems: ReadonlySet<string>; at: number };
+/** What an invoice asks for that is not final, with compute as the ledger has it. */
+type Unfinished = {
+  lines: Stripe.InvoiceLineItem[];
+  otherCents: number;
+  compute: (DueCompute & { line: Stripe.InvoiceLineItem })[];
+  rates: TaxRates;
+};
 
-/** Returns the lines of a draft, and its total with compute as the ledger has it, less the plan's credit. */
-async function readDraft({ pool, provider }: Deps, { draft, metered, computeItems, at }: Draft) {
-  const lines = await provider.ask((stripe) => readLines(stripe, draft));
-  const others = lines.filter((line) => !isCompute(line, computeItems));
+async function readUnfinished(
+  { pool, provider }: Deps,
+  lines: Stripe.InvoiceLineItem[],
+  { subscription, metered, at }: Asked,
+): Promise<Unfinished> {
+  const computeItems = computeItemsOf(subscription);
   const rates = await provider.ask((stripe) => readTaxRates(stripe, lines));
+  const running = currentPeriod(subscription);
   const compute = [];
   for (const line of lines.filter((line) => isCompute(line, computeItems))) {
-    const { dueCents, netCents } = await dueCompute(pool, metered, line.period, at);
-    compute.push({ dueCents, cents: netCents + taxOn(netCents, line, rates) });
+    // The line of an end now ends now.
+    const period = line.period.start === running?.start ? running : line.period;
+    compute.push({ line, ...(await dueCompute(pool, metered, period, at)) });
   }
-  return {
-    lines,
-    cents: sum(others.map(askedCents)) + sum(compute.map(({ cents }) => cents)),
-    hasCompute: compute.some(({ dueCents }) => dueCents > 0),
-  };
+  const others = lines.filter((line) => !isCompute(line, computeItems));
+  return { lines, otherCents: sum(others.map(askedCents)), compute, rates };
+}
+
+/** What plans pay of compute: of invoices that are made final one after another, the first ones have it. */
+type Credit = { cents: number };
+
+function creditFor(invoices: Unfinished[]): Credit {
+  const compute = invoices.flatMap((invoice) => invoice.compute);
+  return { cents: sum(compute.map(({ dueCents, netCents }) => dueCents - netCents)) };
+}
+
+/** Returns what an invoice asks for, with tax, once the credit has paid what it can. */
+function centsOf({ otherCents, compute, rates }: Unfinished, credit: Credit): number {
+  const left = compute.map(({ line, dueCents }) => {
+    const paid = Math.min(dueCents, credit.cents);
+    credit.cents -= paid;
+    return dueCents - paid + taxOn(dueCents - paid, line, rates);
+  });
+  return otherCents + sum(left);
+}
+
+function readAllLines({ provider }: Deps, invoice: Stripe.Invoice): Promise<Stripe.InvoiceLineItem[]> {
+  return provider.ask((stripe) => readLines(stripe, invoice));
 }
 
 /** Returns a subscription's invoices with a status, the oldest first. */
@@ -188,7 +202,8 @@ async function previewInvoice(
   };
   try {
     return await provider.ask(
-      (stripe) => stripe.invoices.createPreview({ subscription, subscription_details }),
+      async (stripe) =>
+        withAllLines(stripe, await stripe.invoices.createPreview({ subscription, subscription_details })),
       "invoice_upcoming_none",
     );
   } catch (error) {

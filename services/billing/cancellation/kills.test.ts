@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { sample } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
@@ -9,6 +10,7 @@ type Kill = { name: string; reach: Reach };
 
 let billing: TestBilling;
 let service: Awaited<ReturnType<typeof serveAlone>>;
+let monthly: Subscriber;
 /** An annual subscription for each kill, bought before. */
 const subscriptions: Subscriber[] = [];
 
@@ -34,6 +36,7 @@ const KILLS: Kill[] = [
 beforeAll(async () => {
   billing = await startBilling();
   for (const _ of [...KILLS, "asked"]) subscriptions.push(await subscriber(billing));
+  monthly = await subscriber(billing, { cadence: "monthly" });
   const { clock, stripe } = billing.stripe;
   clock.advance(20 * DAY);
   // Something that the last invoice charges.
@@ -74,3 +77,15 @@ test.each(sample("kills at steps of a cancellation", KILLS, 2))(
     await annual.isFree();
   },
 );
+
+test("killed before it is in the audit log that a monthly plan is canceled: nothing has happened", async () => {
+  const { accountId } = monthly;
+  await cancelAndKill(monthly, atCommit("insert", "outbox", "new.subject like '%AuditRecorded%'"));
+  expect(await monthly.atStripe()).toMatchObject({ cancel_at_period_end: false, cancel_at: null });
+  await billing.as(accountId, service.port).cancelSubscription({ accountId });
+  expect(await monthly.atStripe()).toMatchObject({ cancel_at_period_end: true });
+  await eventually("it is in the audit log", async () => {
+    const records = await billing.published(AuditRecordedSchema, accountId);
+    return records.filter(({ action }) => action === "subscription.cancel").length === 1;
+  });
+});

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../kit/testing/testing.ts";
-import { closePeriods, dueCents, runFor } from "../metering/testing.ts";
+import { advanceTo, closePeriods, dueCents, runFor } from "../metering/testing.ts";
 import { setMembers } from "../seats/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 import {
@@ -84,7 +84,7 @@ test("in the hour after a renewal the draft is dropped: nothing is charged, and 
 
 test("of a renewal's draft the compute of the past month is charged, with the plan's credit, and nothing else", async () => {
   const annual = await subscriber(billing);
-  advance(340 * DAY);
+  await advanceTo(billing, annual.accountId, 340);
   await runFor(billing, annual.accountId, billing.stripe.clock.now(), 5);
   await pass(annual, "plan", 10);
   const answer = await cancelAsPreviewed(annual);
@@ -96,9 +96,26 @@ test("of a renewal's draft the compute of the past month is charged, with the pl
   expect(await annual.refunds()).toEqual([]);
 });
 
+test("of two months of compute, the credit of both pays the invoice that is made final first, as the preview says", async () => {
+  const annual = await subscriber(billing);
+  const compute = (await annual.atStripe()).items.data.find(
+    ({ price }) => price.metadata.kind === "compute",
+  )!;
+  await pass(annual, "compute", -10);
+  // Ten minutes before the end of the month, and ten after it.
+  await runFor(billing, annual.accountId, compute.current_period_end - 600, 1_200 / DAY, 2_000);
+  const answer = await cancelAsPreviewed(annual);
+  // A second of 2,000 replicas costs 4.8 cents, of which the allowance pays nearly nothing.
+  const ran = 2_880;
+  expect(amounts(answer.charges)).toEqual([
+    ["compute", ran],
+    ["compute", ran - 2 * CREDIT],
+  ]);
+});
+
 test("of a renewal's draft that is final when its collection is interrupted, the compute is charged when it resumes", async () => {
   const annual = await subscriber(billing);
-  advance(340 * DAY);
+  await advanceTo(billing, annual.accountId, 340);
   await runFor(billing, annual.accountId, billing.stripe.clock.now(), 5);
   await pass(annual, "plan", 10);
   const { faults } = billing.stripe;

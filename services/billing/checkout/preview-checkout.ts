@@ -5,7 +5,7 @@ import type { ReadMembers } from "../accounts/read-members.ts";
 import { findCustomer } from "../accounts/sql.ts";
 import type { Coupons, SavedCode } from "../coupons/saved-code.ts";
 import { chargeOf } from "../invoices/charge.ts";
-import { netCents, preTaxCents, priceOf } from "../invoices/subscribed-lines.ts";
+import { netCents, preTaxCents, priceOf, withAllLines } from "../invoices/subscribed-lines.ts";
 import { readTaxRates, taxOn } from "../invoices/taxes.ts";
 import { toUsd } from "../money/nano-usd.ts";
 import { type Cadence, extraSeats, PLANS, termCents } from "../pricing/plans.ts";
@@ -97,7 +97,10 @@ async function readPreview(
   asked: Stripe.InvoiceCreatePreviewParams,
 ): Promise<{ invoice: Stripe.Response<Stripe.Invoice>; isTaxKnown: boolean }> {
   const preview = (more: Stripe.InvoiceCreatePreviewParams) =>
-    provider.ask((stripe) => stripe.invoices.createPreview({ ...asked, ...more }), NO_LOCATION);
+    provider.ask(
+      async (stripe) => withAllLines(stripe, await stripe.invoices.createPreview({ ...asked, ...more })),
+      NO_LOCATION,
+    );
   if (!provider.addsTax || !asked.customer) return { invoice: await preview({}), isTaxKnown: false };
   try {
     return { invoice: await preview({ automatic_tax: { enabled: true } }), isTaxKnown: true };

@@ -152,6 +152,23 @@ test("a code for three months reduces three invoices, however often it is remove
   expect(await nextInvoice(id)).toBe(2_000);
 });
 
+test("a code for three months reduces three invoices also of a plan that was bought on the last day of a month", async () => {
+  await promo("LASTDAY", { coupon: { percent_off: 50, duration: "repeating", duration_in_months: 3 } });
+  const { redeem, remove, subscribe } = shopper();
+  const { clock } = billing.stripe;
+  const nextYear = new Date(clock.now() * 1_000).getUTCFullYear() + 1;
+  clock.advance(Date.UTC(nextYear, 0, 31, 13, 47, 11) / 1_000 - clock.now());
+  const { id, invoices } = await subscribe({ code: "LASTDAY" });
+  expect(invoices[0]?.totalUsd).toBe(10);
+  clock.advance(DAY);
+  await remove();
+  await redeem("LASTDAY");
+  // At the end of February, on 31 March, and on 30 April.
+  expect(await nextInvoice(id)).toBe(1_000);
+  expect(await nextInvoice(id)).toBe(1_000);
+  expect(await nextInvoice(id)).toBe(2_000);
+});
+
 test("a code for one time is spent by the invoice that it reduces, not by being removed", async () => {
   await promo("SINGLE", { coupon: { percent_off: 50, duration: "once" }, max_redemptions: 1 });
   const { redeem, remove, coupon, subscribe, owner, accountId } = shopper();

@@ -40,7 +40,7 @@ import {
   putPendingCoupon,
   recordCouponRefusal,
 } from "./sql.ts";
-import { restOf } from "./term.ts";
+import { type DueFrom, restOf } from "./term.ts";
 
 type Deps = { pool: Pool; provider: Provider; lock: AccountLock; now: () => number; log: Logger };
 
@@ -76,35 +76,37 @@ export function createCoupons({ pool, provider, lock, now, log }: Deps) {
       const found = await findSubscription(pool, accountId);
       const renews = found && SUBSCRIBED.includes(found.status) && !found.cancelAtPeriodEnd;
       const current = renews ? await readSubscribed(provider, found.id) : undefined;
-      const isKnown = current
-        ? found?.coupon?.code === code.code
-        : (await findPendingCoupon(pool, accountId))?.promotionCodeId === code.id;
-      const change = current ? await apply(accountId, code, current) : await save(accountId, code);
-      return commit(async (tx) => {
-        await change(tx);
-        if (!isKnown) await auditCode(tx, who, accountId, "coupon.redeem", code.code);
-      });
+      const change = current ? await apply(accountId, code, current, who) : await save(accountId, code, who);
+      return commit(async (tx) => void (await change(tx)));
     });
   }
 
   /** Returns the change that saves a code for the account's next subscription. */
-  async function save(accountId: string, code: PromoCode): Promise<(tx: Tx) => Promise<unknown>> {
+  async function save(accountId: string, code: PromoCode, who: Who): Promise<(tx: Tx) => Promise<unknown>> {
     await requireSource(accountId, code);
+    const isKnown = (await findPendingCoupon(pool, accountId))?.promotionCodeId === code.id;
     const row = { promotionCodeId: code.id, coupon: toCoupon(code.coupon, code.code) };
-    return (tx) => putPendingCoupon(tx, accountId, row, new Date(now()));
+    return async (tx) => {
+      await putPendingCoupon(tx, accountId, row, new Date(now()));
+      if (!isKnown) await auditCode(tx, who, accountId, "coupon.redeem", code.code);
+    };
   }
 
   /** Redeems a code on a subscription. Returns the change that records it. */
-  async function apply(accountId: string, code: PromoCode, current: Stripe.Subscription) {
+  async function apply(accountId: string, code: PromoCode, current: Stripe.Subscription, who: Who) {
     // It may be there already: the answer to a request before was lost.
-    const changed = hasDiscount(current, code.id) ? current : await addDiscount(accountId, code, current);
+    const changed = hasDiscount(current, code.id)
+      ? current
+      : await addDiscount(accountId, code, current, who);
     return (tx: Tx) => recordChanged(tx, accountId, changed);
   }
 
-  async function addDiscount(accountId: string, code: PromoCode, current: Stripe.Subscription) {
+  async function addDiscount(accountId: string, code: PromoCode, current: Stripe.Subscription, who: Who) {
     const { tier, cadence, currentPeriodEnd } = mirrorSubscription(accountId, current)!;
     const next = Math.floor(currentPeriodEnd.getTime() / 1_000);
-    const source = await requireSource(accountId, code, { tier, cadence }, next);
+    const due = { anchor: current.billing_cycle_anchor, next };
+    const source = await requireSource(accountId, code, { tier, cadence }, due);
+    await auditFirst(who, accountId, "coupon.redeem", code.code);
     try {
       return await setDiscount(provider, current.id, source, "coupon_expired");
     } catch (error) {
@@ -114,21 +116,21 @@ export function createCoupons({ pool, provider, lock, now, log }: Deps) {
     }
   }
 
-  async function requireSource(accountId: string, code: PromoCode, plan?: PlanChoice, next?: number) {
-    const source = await findSource(accountId, code, plan, next);
+  async function requireSource(accountId: string, code: PromoCode, plan?: PlanChoice, due?: DueFrom) {
+    const source = await findSource(accountId, code, plan, due);
     if (typeof source === "string") throw refused(source);
     return source;
   }
 
   /**
-   * Returns what the discount of a code is made of for an account whose next payment for a plan is due at a time (s; by
-   * default now), or why it cannot be redeemed.
+   * Returns what the discount of a code is made of for an account whose payments for a plan are due then, by default from
+   * now on, or why it cannot be redeemed.
    */
   async function findSource(
     accountId: string,
     code: PromoCode,
     plan?: PlanChoice,
-    next = seconds(),
+    due: DueFrom = { anchor: seconds(), next: seconds() },
   ): Promise<DiscountSource | CouponRefusal> {
     if (reachesCompute(code.coupon))
       log.warn(
@@ -142,7 +144,7 @@ export function createCoupons({ pool, provider, lock, now, log }: Deps) {
       const refusal = refusalOf(code, { now: seconds(), plan, paidBefore, installation });
       return refusal ?? { promotion_code: code.id };
     }
-    const payments = { next, months: plan ? termMonths(plan.cadence) : 1 };
+    const payments = { ...due, months: plan ? termMonths(plan.cadence) : 1 };
     const used = redeemed.used || (await isUsed(accountId, code));
     const rest = restOf(code, { ...redeemed, used }, seconds(), payments);
     if (rest === undefined) return "redemption_limit";
@@ -165,16 +167,21 @@ export function createCoupons({ pool, provider, lock, now, log }: Deps) {
     return lock(accountId, async () => {
       const found = await findSubscription(pool, accountId);
       const isLive = found && LIVE.includes(found.status);
+      const shown = isLive ? found.coupon?.code : undefined;
+      if (shown !== undefined) await auditFirst(who, accountId, "coupon.remove", shown);
       const changed = isLive ? await endDiscounts(provider, found.id) : undefined;
       await transaction(pool, async (tx) => {
         const saved = await findPendingCoupon(tx, accountId);
         if (changed) await recordChanged(tx, accountId, changed);
         await deletePendingCoupon(tx, accountId);
-        for (const coupon of [isLive ? found.coupon : undefined, saved?.coupon])
-          if (coupon) await auditCode(tx, who, accountId, "coupon.remove", coupon.code);
+        if (saved) await auditCode(tx, who, accountId, "coupon.remove", saved.coupon.code);
       });
     });
   }
+
+  /** Before the provider is asked: no process that is killed leaves a change of which nobody knows who asked for it. */
+  const auditFirst = (who: Who, accountId: string, action: string, code: string) =>
+    transaction(pool, (tx) => auditCode(tx, who, accountId, action, code));
 
   /** Returns the saved code, and why it does not apply to a plan, if so; undefined when none is saved. */
   async function checkSaved(accountId: string, plan: PlanChoice): Promise<SavedCode | undefined> {

@@ -7,8 +7,11 @@ const code = (coupon: Partial<Stripe.Coupon>) => ({ coupon: coupon as Stripe.Cou
 const THREE = code({ duration: "repeating", duration_in_months: 3 });
 
 /** What is left on `now` of three months that began on `startedAt`, where payments are due from `next` on. */
-const left = (startedAt: string, now: string, next: string, months = 1) =>
-  restOf(THREE, { startedAt: at(startedAt), used: true }, at(now), { next: at(next), months });
+const left = (startedAt: string, now: string, next: string, months = 1, anchor = next) =>
+  restOf(THREE, { startedAt: at(startedAt), used: true }, at(now), {
+    ...{ anchor: at(anchor), next: at(next) },
+    months,
+  });
 
 test.each([
   ["all payments of the term are to come", "2027-01-10", "2027-01-11", "2027-02-01", 3],
@@ -28,8 +31,13 @@ test("of a yearly plan, only a payment within the term counts", () => {
   expect(left("2027-01-10", "2027-02-05", "2027-06-01", 12)).toBeUndefined();
 });
 
+test("a payment on the last day of a short month is followed by one on the day on which the plan was bought", () => {
+  expect(left("2027-01-31", "2027-02-10", "2027-02-28", 1, "2027-01-31")).toBe(2);
+  expect(left("2027-01-31", "2027-04-01", "2027-04-30", 1, "2027-01-31")).toBeUndefined();
+});
+
 test("a code for one time is left until an invoice was reduced, a code for ever always", () => {
-  const payments = { next: at("2027-02-01"), months: 1 };
+  const payments = { anchor: at("2027-02-01"), next: at("2027-02-01"), months: 1 };
   const rest = (duration: "once" | "forever", used: boolean) =>
     restOf(code({ duration }), { startedAt: at("2026-01-01"), used }, at("2027-01-10"), payments);
   expect([rest("once", false), rest("once", true)]).toEqual(["once", undefined]);

@@ -4,8 +4,14 @@ import type { Redemption, Rest } from "./redemptions.ts";
 
 // Times are whole seconds since 1970.
 
-/** The payments for a plan that are to come: when the next one is due, and how many months lie between two. */
-export type Payments = { next: number; months: number };
+/**
+ * When payments are due: from which time they are counted, because a day that a month does not have moves only the payment
+ * of that month, and when the next one is.
+ */
+export type DueFrom = { anchor: number; next: number };
+
+/** The payments for a plan that are to come, and how many months lie between two. */
+export type Payments = DueFrom & { months: number };
 
 /**
  * Returns what is left of the term of a code that was redeemed before; undefined when nothing is: it counts once, and its
@@ -26,11 +32,12 @@ export function restOf(
  * Returns how many months a discount that begins now has to last to reduce exactly the payments before `end`: the
  * provider counts whole months. Undefined when there is no such payment.
  */
-function monthsLeft(now: number, end: number, { next, months }: Payments): number | undefined {
-  let count = 0;
-  while (monthsAfter(next, count * months) < end) count++;
-  if (count === 0) return undefined;
-  const last = monthsAfter(next, (count - 1) * months);
+function monthsLeft(now: number, end: number, { anchor, next, months }: Payments): number | undefined {
+  const dueAt = (payment: number) => monthsAfter(anchor, payment * months);
+  let payments = 0;
+  while (dueAt(payments) < end) payments++;
+  const last = dueAt(payments - 1);
+  if (payments === 0 || last < next) return undefined;
   let left = 1;
   while (monthsAfter(now, left) <= last) left++;
   return left;

@@ -62,8 +62,8 @@ export function deleteEvents(db: Db, days: number, limit: number): Promise<numbe
   return execute(
     db,
     "stripe_events_delete",
-    `delete from stripe_events where id in (select id from stripe_events
-       where received_at < now() - make_interval(days => $1) limit $2 for update skip locked)`,
+    `delete from stripe_events where id = any(array(select id from stripe_events
+       where received_at < now() - make_interval(days => $1) limit $2 for update skip locked))`,
     [days, limit],
   );
 }
@@ -78,9 +78,9 @@ export function takeDue(db: Db, kind: DueKind, limit: number, leaseSeconds: numb
     db,
     `${table}_take`,
     `update ${table} set attempts = attempts + 1, leased_until = now() + make_interval(secs => $2)
-     where ${key} in (select ${key} from ${table}
+     where ${key} = any(array(select ${key} from ${table}
        where next_at <= now() and (leased_until is null or leased_until <= now())
-       order by next_at limit $1 for update skip locked)
+       order by next_at limit $1 for update skip locked))
      returning '${kind}' as kind, ${key} as id, revision, attempts`,
     [limit, leaseSeconds],
   );

@@ -1,4 +1,5 @@
 import type Stripe from "stripe";
+import { kindOfProduct } from "../pricing/keys.ts";
 import { ANNUAL_MONTHS } from "../pricing/plans.ts";
 import { monthsAfter } from "../pricing/terms.ts";
 import { type DisputeOutcome, outcomeOf, readDisputes } from "../stripe/disputes.ts";
@@ -28,6 +29,8 @@ export type PaidLine = {
   monthlyCents: number;
   /** The price of the provider. */
   price?: string | undefined;
+  /** What it is for. */
+  sold?: ReturnType<typeof kindOfProduct>;
   /** On an invoice with tax: what a credit note gives back of it. The amounts above are without tax. */
   creditable?: Creditable;
 };
@@ -211,6 +214,7 @@ export function toPaidInvoice(
     lines: [...groups.values()].map((group) => ({
       ...group[0]!.line.period,
       price: priceOf(group[0]!.line),
+      sold: kindOfProduct(group[0]!.line.pricing?.price_details?.product ?? ""),
       paidCents: sum(group.map(({ paidCents }) => paidCents)),
       listCents: sum(group.map(({ line }) => line.amount)),
       monthlyCents: sum(group.map(({ line }) => monthlyCents(line, unitCents))),

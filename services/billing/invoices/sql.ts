@@ -33,7 +33,7 @@ export function listInvoices(
     `select id, kind, status, period_start as "periodStart", period_end as "periodEnd", total_cents as "totalCents", tax_cents as "taxCents",
        pdf_url as "pdfUrl", hosted_url as "hostedUrl", number, extract(epoch from created_at)::bigint || ' ' || id as position
      from invoices
-     where account_id = $1 and ($2::bigint is null or (created_at, id) < (to_timestamp($2), $3))
+     where account_id = $1 and (created_at, id) < (coalesce(to_timestamp($2::bigint), 'infinity'), coalesce($3, ''))
      order by created_at desc, id desc limit $4`,
     [accountId, created ?? null, id ?? null, limit],
   );

@@ -82,4 +82,11 @@ export async function readLines(stripe: Stripe, { id, lines }: Stripe.Invoice): 
   return stripe.invoices.listLineItems(id, { limit: 100 }).autoPagingToArray({ limit: 1_000 });
 }
 
+/** Completes the lines of an invoice, or of a preview of one, and returns it. */
+export async function withAllLines<T extends Stripe.Invoice>(stripe: Stripe, invoice: T): Promise<T> {
+  invoice.lines.data = await readLines(stripe, invoice);
+  invoice.lines.has_more = false;
+  return invoice;
+}
+
 const sum = (amounts: number[]) => amounts.reduce((total, amount) => total + amount, 0);

@@ -11,7 +11,7 @@ import {
   subscriber,
 } from "../cancellation/testing.ts";
 import { makePromo } from "../coupons/testing.ts";
-import { closePeriods, dueCents, runFor } from "../metering/testing.ts";
+import { advanceTo, closePeriods, dueCents, runFor } from "../metering/testing.ts";
 import { setMembers } from "../seats/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 
@@ -188,7 +188,7 @@ test("compute is taxed after the plan's credit; its statement has the tax as a l
 
 test("of a renewal's draft only compute and its tax are charged", async () => {
   const annual = await subscriber(billing, { members: 4, country: "DE" });
-  advance(340 * DAY);
+  await advanceTo(billing, annual.accountId, 340);
   await runFor(billing, annual.accountId, billing.stripe.clock.now(), 5);
   await pass(annual, "plan", 10);
   const answer = await cancelAsPreviewed(annual);

@@ -9,8 +9,8 @@ const seconds = (date: Date) => Math.floor(date.getTime() / 1_000);
 
 /**
  * Returns the periods of the compute items of a customer's subscriptions: the present ones, of which that of a
- * subscription that has ended ends with it, and those that passed unnoticed, which only invoices show. `known` are the
- * starts of the periods that are recorded, by subscription. Pure.
+ * subscription that has ended ends with it, and those that passed unnoticed, which only invoices show, drafts included.
+ * `known` are the starts of the periods that are recorded, by subscription. Pure.
  */
 export function meteredPeriods(
   customerId: string,
@@ -47,12 +47,12 @@ export async function recordPeriods(tx: Tx, periods: sql.MeteredPeriod[]): Promi
   }
 }
 
-/** Returns what an invoice asks for periods of compute items, once it is no draft. Pure. */
+/** Returns what an invoice asks for periods of compute items. Pure. */
 export function invoicedPeriods(
   { id, status, lines }: Stripe.Invoice,
   computeItems: ReadonlySet<string>,
 ): sql.InvoicedPeriod[] {
-  if (id === undefined || status === "draft") return [];
+  if (id === undefined) return [];
   return lines.data.flatMap(({ parent, period, amount, taxes }) => {
     const { subscription_item: item = "", subscription } = parent?.subscription_item_details ?? {};
     if (!computeItems.has(item) || !subscription) return [];
@@ -60,6 +60,7 @@ export function invoicedPeriods(
       subscriptionId: subscription,
       ...period,
       invoiceId: id,
+      isDraft: status === "draft",
       cents: amount,
       taxCents: exclusiveTax(taxes),
     };

@@ -18,6 +18,8 @@ const HOUR = 3_600;
 const MINUTE = 60;
 /** How long no other replica reports on a period; longer than the requests may take. */
 const LEASE_SECONDS = 300;
+/** After how long a report on a period is tried again that is not its last. */
+const RUNNING_RETRY_SECONDS = 10 * MINUTE;
 /** Closer than this to its end, what a period has come to by now is not reported: the last report must be the final one. */
 const LAST_SECONDS = 5 * MINUTE;
 /** How long the ledger is waited for that is about to freeze a period. */
@@ -43,16 +45,27 @@ export function startMetering(deps: Deps) {
 export async function reportPeriods(deps: Deps, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const at = Math.floor(deps.now() / 1_000);
-    const period = await sql.takePeriod(deps.pool, at, at + LEASE_SECONDS);
+    const taking = { now: at, until: at + LEASE_SECONDS, endedBefore: at - FREEZE_AFTER_SECONDS };
+    const period = await sql.takePeriod(deps.pool, taking);
     if (!period) return;
     try {
       await report(deps, period, at);
     } catch (error) {
       const { subscriptionId, reportedCents: cents } = period;
       deps.log.warn({ subscriptionId, cause: causeOf(error) }, "a period of compute could not be reported");
-      await sql.setReported(deps.pool, period, { cents, next: at + MINUTE });
+      await sql.setReported(deps.pool, period, { cents, next: at + retrySeconds(period, at) });
     }
   }
+}
+
+/**
+ * Returns after how many seconds a report is tried again that failed: soon while the invoice can still ask for what it
+ * says, then more and more rarely.
+ */
+export function retrySeconds({ end }: { end: number }, at: number): number {
+  const late = at - end - FREEZE_AFTER_SECONDS;
+  const pause = late < 0 ? Math.min(-late, RUNNING_RETRY_SECONDS) : Math.min(Math.floor(late / 15), HOUR);
+  return Math.max(MINUTE, pause);
 }
 
 async function report(deps: Deps, period: sql.TakenPeriod, at: number): Promise<void> {

@@ -13,6 +13,8 @@ export type MeteredPeriod = Period & {
 export type InvoicedPeriod = Period & {
   subscriptionId: string;
   invoiceId: string;
+  /** Whether what it asks for may change. */
+  isDraft: boolean;
   cents: number;
   taxCents: number;
 };
@@ -72,16 +74,22 @@ const PERIOD = `subscription_id as "subscriptionId", account_id as "accountId", 
 /** A period that this process may report on until its lease is over. */
 export type TakenPeriod = MeteredPeriod & { reportedCents: number | null; invoicedCents: number | null };
 
-/** Takes a period that is to be reported on at a time (s); no other replica does before `until`. */
-export function takePeriod(db: Db, now: number, until: number): Promise<TakenPeriod | undefined> {
+type Taking = { now: number; until: number; endedBefore: number };
+
+/**
+ * Takes a period that is to be reported on; no other replica does before `until`. First those that ended long enough ago to be
+ * closed, as their invoices do not wait. Times in seconds.
+ */
+export function takePeriod(db: Db, { now, until, endedBefore }: Taking): Promise<TakenPeriod | undefined> {
   return one<TakenPeriod>(
     db,
     "metered_period_take",
     `update metered_periods set next_at = to_timestamp($2)
      where (subscription_id, started_at) = (select subscription_id, started_at from metered_periods
-       where next_at <= to_timestamp($1) order by next_at limit 1 for update skip locked)
+       where next_at <= to_timestamp($1)
+       order by ended_at <= to_timestamp($3) desc, next_at limit 1 for update skip locked)
      returning ${PERIOD}, reported_cents as "reportedCents", invoiced_cents as "invoicedCents"`,
-    [now, until],
+    [now, until, endedBefore],
   );
 }
 
@@ -157,9 +165,9 @@ export function takeInvoiced(db: Db, limit: number): Promise<ClosedPeriod[]> {
     db,
     "metered_periods_compare",
     `update metered_periods set compared = true
-     where (subscription_id, started_at) in (select subscription_id, started_at from metered_periods
+     where ctid = any(array(select ctid from metered_periods
        where not compared and invoice_id is not null and due_cents is not null
-       limit $1 for update skip locked)
+       limit $1 for update skip locked))
      returning ${PERIOD}, invoice_id as "invoiceId", invoiced_cents as "invoicedCents",
        case when carried then 0 else due_cents end as "dueCents"`,
     [limit],

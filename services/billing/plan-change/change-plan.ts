@@ -10,7 +10,7 @@ import type { AccountLock } from "../accounts/account-lock.ts";
 import type { ReadMembers } from "../accounts/read-members.ts";
 import { canceling } from "../cancellation/cancelable.ts";
 import { findCancellation } from "../cancellation/sql.ts";
-import { computeItemsOf, isSubscribed } from "../invoices/subscribed-lines.ts";
+import { computeItemsOf, isUnused, readLines } from "../invoices/subscribed-lines.ts";
 import { type Cadence, extraSeats, isPaidTier, type PaidTier } from "../pricing/plans.ts";
 import type { PriceId } from "../pricing/price-ids.ts";
 import { planItemOf } from "../schedule/put-schedule.ts";
@@ -154,14 +154,13 @@ export function createChangePlan(deps: Deps): { changePlan: ChangePlan; previewC
 
   /** While a renewal is a draft, it asks for the former plan. */
   async function requireNoRenewal(subscription: Planned["subscription"], now: number): Promise<void> {
-    const { data } = await provider.ask((stripe) =>
-      stripe.invoices.list({ subscription: subscription.id, status: "draft", limit: 100 }),
-    );
     const computeItems = computeItemsOf(subscription);
-    const isRenewal = data.some(({ lines }) =>
-      lines.data.some((line) => isSubscribed(line, computeItems) && line.period.end > now),
-    );
-    if (isRenewal)
+    const lines = await provider.ask(async (stripe) => {
+      const drafts = { subscription: subscription.id, status: "draft", limit: 100 } as const;
+      const { data } = await stripe.invoices.list(drafts);
+      return (await Promise.all(data.map((draft) => readLines(stripe, draft)))).flat();
+    });
+    if (lines.some((line) => isUnused(line, computeItems, now)))
       throw conflict(
         "renewal_under_way",
         "The plan was renewed within the last hour, and its invoice is not final yet. Try again in an hour.",

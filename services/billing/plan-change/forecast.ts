@@ -6,7 +6,7 @@ import type { Db } from "../../kit/postgres/db.ts";
 import type { ConfigOf } from "../../kit/process/config.ts";
 import { chargeOf } from "../invoices/charge.ts";
 import { invoiceLines } from "../invoices/invoice-lines.ts";
-import { exclusiveTax, priceOf } from "../invoices/subscribed-lines.ts";
+import { exclusiveTax, priceOf, withAllLines } from "../invoices/subscribed-lines.ts";
 import { creditCents } from "../pricing/compute.ts";
 import { PLANS, termCents } from "../pricing/plans.ts";
 import type { PriceId } from "../pricing/price-ids.ts";
@@ -77,7 +77,9 @@ async function readRenewalTax({ provider, priceId }: Deps, { subscription, to, s
   const prices = items.map(({ price }) => price);
   const customer = customerOf(subscription);
   const first = { customer, subscription_details: { items }, automatic_tax: { enabled: true } };
-  const { lines } = await provider.ask((stripe) => stripe.invoices.createPreview(first));
+  const { lines } = await provider.ask(async (stripe) =>
+    withAllLines(stripe, await stripe.invoices.createPreview(first)),
+  );
   const bought = lines.data.filter((line) => prices.includes(priceOf(line) ?? ""));
   return bought.reduce((sum, { taxes }) => sum + exclusiveTax(taxes), 0);
 }
@@ -87,10 +89,12 @@ async function readCharge({ provider, priceId }: Deps, { subscription, to, seats
   const items = await upgradedItems(priceId, subscription, { ...to, seats });
   const [invoice, customer] = await provider.ask((stripe) =>
     Promise.all([
-      stripe.invoices.createPreview({
-        subscription: subscription.id,
-        subscription_details: { items, proration_behavior: "always_invoice", proration_date: at },
-      }),
+      stripe.invoices
+        .createPreview({
+          subscription: subscription.id,
+          subscription_details: { items, proration_behavior: "always_invoice", proration_date: at },
+        })
+        .then((preview) => withAllLines(stripe, preview)),
       stripe.customers.retrieve(customerOf(subscription)),
     ]),
   );

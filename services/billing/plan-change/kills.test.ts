@@ -37,7 +37,7 @@ const KILLS: { name: string; change: Record<string, string>; reach: Reach }[] = 
 beforeAll(async () => {
   billing = await startBilling();
   const chosen = sample("kills at steps of a change of plan", KILLS, 2);
-  for (const _ of [...chosen, "asked", "members", "members", "canceled", "canceled"])
+  for (const _ of [...chosen, "asked", "members", "members", "canceled", "canceled", "seats"])
     subscriptions.push(await subscriber(billing, { cadence: "monthly" }));
   service = await serveAlone(billing);
 });
@@ -126,4 +126,45 @@ test.each([
   expect(items.data.find(({ price }) => price.metadata.kind === "plan")?.price.metadata.tierId).toBe("pro");
   expect([schedule, cancel_at_period_end || cancel_at !== null]).toEqual([null, true]);
   expect(await one.invoices()).toHaveLength(1);
+});
+
+test("killed when a larger plan is made: a member who joins and leaves before it is recorded has paid for the seat", async () => {
+  const one = subscriptions.pop()!;
+  const { accountId } = one;
+  const setNext = (at: string) =>
+    billing.pool.query("update plan_changes set next_at = $2 where account_id = $1", [accountId, at]);
+  await changeAndKill(one, { tierId: "team" }, async (with_) => {
+    const { reached, over } = await ofChange("update", MADE)(with_);
+    return {
+      reached,
+      over: () =>
+        over()
+          .then(() => setNext("infinity"))
+          .then(() => {}),
+    };
+  });
+  const owner = billing.as(accountId, service.port);
+  await eventually("the larger plan is known", async () => {
+    const { items } = await owner.getSubscription({ accountId });
+    return items.some(({ kind, ref }) => kind === "plan" && ref === "team");
+  });
+  const become = async (members: number, seats: number) => {
+    await setMembers(billing, accountId, members);
+    await eventually(`${seats} members are billed`, async () => {
+      const { items } = await one.atStripe();
+      return (items.data.find(({ price }) => price.metadata.kind === "seat")?.quantity ?? 0) === seats;
+    });
+  };
+  const charged = async () =>
+    (await billing.stripe.stripe.invoiceItems.list({ customer: one.customer })).data.length;
+  await become(11, 1);
+  const before = await charged();
+  await become(10, 0);
+  await setNext("-infinity");
+  await eventually("it is recorded as made", async () => {
+    const text = "select from plan_changes where account_id = $1 and step = 'done'";
+    return (await billing.pool.query(text, [accountId])).rows.length === 1;
+  });
+  await become(11, 1);
+  expect(await charged()).toBe(before);
 });

@@ -208,6 +208,25 @@ test("a year on a larger plan is refunded from its own start; what was left of t
   expect(paid - refunds).toBe(10_000 + Math.round((20_000 * 100) / days));
 });
 
+test("members who left before a larger plan began are not returned, neither then nor when the year is canceled", async () => {
+  const one = await subscriber(billing, { members: 5 });
+  const { change, read } = changes(one);
+  await setMembers(billing, one.accountId, 3);
+  await eventually("no member is billed", async () =>
+    (await read()).items.every(({ kind }) => kind !== "seat"),
+  );
+  billing.stripe.clock.advance(100 * DAY);
+  const { lines, totalUsd } = await change({ tierId: "team" });
+  expect(lines.map(({ kind }) => kind)).toEqual(["plan", "plan"]);
+  billing.stripe.clock.advance(20 * DAY);
+  await one.cancel();
+  const refunds = (await one.refunds()).reduce((sum, cents) => sum + cents, 0);
+  // What the larger plan cost, less a month of it: what was left of the smaller one paid for it.
+  const larger = lines.find(({ tier }) => tier === "team")!.amountUsd;
+  expect(refunds).toBe(Math.round(larger * 100) - 10_000);
+  expect(totalUsd).toBeLessThan(larger);
+});
+
 test("a declined payment changes nothing", async () => {
   const one = await subscriber(billing, { cadence: "monthly", card: "4000000000000341" });
   const { change, plan, audited } = changes(one);

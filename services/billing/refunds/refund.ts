@@ -25,9 +25,9 @@ export type Refund = {
  * which nothing is given back are left out.
  */
 export function annualRefunds(invoices: PaidInvoice[], at: number): Refund[] {
-  const settled = settledAt(invoices);
+  const takenBack = invoices.flatMap(({ lines }) => lines.filter(({ listCents }) => listCents < 0));
   return refundsOf(invoices, (line, { finalizedAt }) => {
-    if (line.end <= at || line.start <= (settled.get(line.price) ?? Number.NEGATIVE_INFINITY)) return 0;
+    if (line.end <= at || takenBack.some((back) => line.start <= back.start && settles(back, line))) return 0;
     if (finalizedAt > at) return line.paidCents;
     const unused = line.paidCents - keptCents(line, at);
     // Less than 0 is what was taken back before.
@@ -35,14 +35,13 @@ export function annualRefunds(invoices: PaidInvoice[], at: number): Refund[] {
   });
 }
 
-/** Returns until when each price was settled by a change of the plan, which takes back what is left of it. */
-function settledAt(invoices: PaidInvoice[]): Map<string | undefined, number> {
-  const takenBack = invoices.flatMap(({ lines }) => lines.filter(({ listCents }) => listCents < 0));
-  return new Map(
-    takenBack
-      .toSorted((a, b) => a.start - b.start)
-      .flatMap(({ price, start }) => (price ? [[price, start]] : [])),
-  );
+/**
+ * Whether a line that takes back what is left of its price, as a change of the plan does, settles another one: of the
+ * same price, or of the same plan, also for members who had left, whom nothing takes back.
+ */
+function settles(back: PaidLine, { price, sold }: PaidLine): boolean {
+  if (back.price === undefined) return false;
+  return back.price === price || (back.sold?.kind === "plan" && back.sold.tier === sold?.tier);
 }
 
 /** Returns what a monthly subscription would have cost for a line until `at`, with the discount that the line had. */

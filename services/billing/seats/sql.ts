@@ -18,7 +18,7 @@ export async function findPaidSeats(
   return row?.quantity ?? 0;
 }
 
-/** Records how many seats of a subscription are paid for the period that ends then. */
+/** Records that at least so many seats of a subscription are paid for the period that ends then. */
 export function putPaidSeats(
   db: Db,
   subscriptionId: string,
@@ -28,7 +28,9 @@ export function putPaidSeats(
     db,
     "paid_seats_put",
     `insert into paid_seats (subscription_id, until, quantity, tier) values ($1, $2, $3, $4)
-     on conflict (subscription_id) do update set until = $2, quantity = $3, tier = $4`,
+     on conflict (subscription_id) do update set until = $2, tier = $4,
+       quantity = case when paid_seats.until = $2 and coalesce(paid_seats.tier, $4) = $4
+         then greatest(paid_seats.quantity, $3) else $3 end`,
     [subscriptionId, until, quantity, tier],
   );
 }

@@ -1,4 +1,5 @@
 import Stripe from "stripe";
+import { fetch } from "../../kit/network/fetch.ts";
 import { EVENT_TYPES } from "../stripe/event-types.ts";
 import { WEBHOOK_PATH } from "../stripe/webhook-endpoint.ts";
 import { type Finding, fine, unseen, wrong } from "./finding.ts";

@@ -43,7 +43,7 @@ export function changes(before: Before, found: Found, now: number): Changes {
   return {
     subscriptions,
     invoices,
-    invoiced,
+    invoiced: invoiced.filter(({ isDraft }) => !isDraft),
     redemptions,
     reminders,
     periods: meteredPeriods(customerId, subscriptions, invoiced, before.periodStarts),

@@ -3,6 +3,7 @@ import type { Pool } from "../../kit/postgres/db.ts";
 import { EXPAND_USES, type Redemption, redemptionsOf, usesOf } from "../coupons/redemptions.ts";
 import { type MirroredInvoice, mirrorInvoice } from "../invoices/mirror-invoice.ts";
 import { INVOICES } from "../invoices/sql.ts";
+import { withAllLines } from "../invoices/subscribed-lines.ts";
 import { invoicedPeriods } from "../metering/periods.ts";
 import type { InvoicedPeriod } from "../metering/sql.ts";
 import { isStripeError, type Provider } from "../stripe/provider.ts";
@@ -52,7 +53,8 @@ async function readLists(deps: Deps, accountId: string, customer: string): Promi
         stripe.subscriptions.list({ customer, status: "all", limit: 100, expand: EXPAND_LIST }),
         stripe.invoices.list({ customer, limit: INVOICES * 2, expand: EXPAND_USES }),
       ]);
-      return { subscriptions: subscriptions.data, invoices: invoices.data };
+      const complete = await Promise.all(invoices.data.map((each) => withAllLines(stripe, each)));
+      return { subscriptions: subscriptions.data, invoices: complete };
     }, "resource_missing");
   } catch (error) {
     if (!isStripeError(error, "resource_missing")) throw error;

@@ -95,7 +95,8 @@ export function listLines(
        extract(epoch from s.started_at)::bigint || ' ' || s.interval_id || ' ' || s.seq as position
      from usage_segments s
      where ${IN_WINDOW} and ${SECONDS} > 0 and ($6::text is null or s.service_id = $6)
-       and ($7::bigint is null or (s.started_at, s.interval_id, s.seq) < (to_timestamp($7), $8, $9::int))
+       and (s.started_at, s.interval_id, s.seq) <
+         (coalesce(to_timestamp($7::bigint), 'infinity'), coalesce($8, ''), coalesce($9::int, 0))
      order by s.started_at desc, s.interval_id desc, s.seq desc limit $10`,
     [
       ...[accountId, start, asOf, heardSince, end, serviceId],

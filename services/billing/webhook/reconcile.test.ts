@@ -136,6 +136,23 @@ test("at night the customers are read of whom something may change, and no other
   });
 });
 
+test("a night's pass that fails has no customers read, however often it is tried again", async () => {
+  const accountId = await scene.paid();
+  await becomes(accountId, "pro");
+  await scene.settled();
+  const failed = lines('"task":"reconcile"');
+  // One pass: the SDK repeats a request that fails.
+  billing.stripe.faults.add({ kind: "error", path: "/v1/disputes", times: 2 });
+  advance(DAY);
+  await eventually("the pass failed", async () => lines('"task":"reconcile"') > failed);
+  expect((await billing.pool.query("select customer_id from due_customers")).rows).toEqual([]);
+  advance(2 * MINUTE);
+  await reconciled("customers", billing.stripe.clock.now() - 2 * MINUTE);
+  expect((await billing.pool.query("select customer_id from due_customers")).rowCount).toBeGreaterThan(0);
+  await hurry();
+  await scene.settled();
+});
+
 test("after more than 30 days without a pass all customers are read", async () => {
   await scene.settled();
   const accountId = await scene.paid();

@@ -52,9 +52,10 @@ export async function reconcile(deps: Deps, signal: AbortSignal): Promise<void> 
   );
   if (signal.aborted) return;
   await pass(deps, "customers", nextNight(now), async () => {
-    await due.markCustomers(deps.pool, { all: false, live: LIVE, minutes: SPREAD_MINUTES });
-    await markDisputed(deps.pool);
+    // First, as it may fail: what follows would have all customers read again with each try.
     await markNewDisputes(deps, now);
+    await markDisputed(deps.pool);
+    await due.markCustomers(deps.pool, { all: false, live: LIVE, minutes: SPREAD_MINUTES });
     while (!signal.aborted && (await due.deleteEvents(deps.pool, KEPT_DAYS, BATCH)) === BATCH);
     while (!signal.aborted && (await deletePlanChanges(deps.pool, KEPT_DAYS, BATCH)) === BATCH);
   });

@@ -6,7 +6,7 @@ import {
 } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { type Handler, on } from "../../kit/events/handler.ts";
 import { emit } from "../../kit/events/outbox.ts";
-import { type Entitlements, type EntitlementsOf, requireTier } from "../../kit/plans.ts";
+import type { Entitlements, EntitlementsOf } from "../../kit/plans.ts";
 import type { Db, Tx } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/refusals.ts";
 import {
@@ -69,16 +69,17 @@ export async function findEntitlements(
   return entitlementsOf(await findTier(db, accountId));
 }
 
-/** Marks a project as being deleted with everything in it. */
-type DeleteProject = (
+/** Marks projects as being deleted with everything in them. */
+type DeleteProjects = (
   tx: Tx,
-  project: { accountId: string; id: string; name: string },
+  accountId: string,
+  projectIds: string[],
   how: { confirmed: true; byUserId: string; backupDays: number },
 ) => Promise<unknown>;
 
 /** Handlers of the identity service's events. */
 export function identityHandlers(
-  deleteProject: DeleteProject,
+  deleteProjects: DeleteProjects,
   deleteRegistries: (tx: Tx, accountId: string) => Promise<unknown>,
   deleteKeptBackups: (tx: Tx, accountId: string) => Promise<unknown>,
 ): Handler[] {
@@ -88,8 +89,8 @@ export function identityHandlers(
       // First: a project that is being created is seen below, and none is created afterwards.
       await markDeleted(tx, accountId);
       await deleteRegistries(tx, accountId);
-      for (const project of await listAccountProjects(tx, accountId))
-        await deleteProject(tx, { accountId, ...project }, { confirmed: true, byUserId, backupDays: 0 });
+      const projects = await listAccountProjects(tx, accountId);
+      await deleteProjects(tx, accountId, projects, { confirmed: true, byUserId, backupDays: 0 });
       // Last: a deletion that keeps some has been waited for.
       await deleteKeptBackups(tx, accountId);
     }),
@@ -100,7 +101,7 @@ export function identityHandlers(
 export function billingHandlers(): Handler[] {
   return [
     on(TierChangedSchema, async (tx, { accountId, tier, revision }) => {
-      await setTier(tx, accountId, requireTier(tier), revision);
+      await setTier(tx, accountId, tier, revision);
     }),
   ];
 }

@@ -191,6 +191,17 @@ test("an older report of billing, or the same again, never overtakes a newer one
   expect(await made("four")).toBe(QUOTA);
 });
 
+test("a plan that only a newer version knows is recorded for it, and until then counts as the default one", async () => {
+  const { accountId, catalog } = someone();
+  const made = (name: string) => outcome(catalog.createProject({ accountId, name }));
+  await changeTier(accountId, "pro", 1n);
+  expect([await made("one"), await made("two")]).toEqual(["made", "made"]);
+  await changeTier(accountId, "business", 2n);
+  const { rows } = await berth.pool.query("select tier from accounts where id = $1", [accountId]);
+  expect(rows).toEqual([{ tier: "business" }]);
+  expect(await made("three")).toBe(QUOTA);
+});
+
 test("a report without a revision counts until there is one with", async () => {
   const { accountId, catalog } = someone();
   const made = (name: string) => outcome(catalog.createProject({ accountId, name }));

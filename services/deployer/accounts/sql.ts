@@ -1,4 +1,3 @@
-import type { Tier } from "../../kit/plans.ts";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import { sizes } from "../../kit/sizes.ts";
 import { ADDON_TYPES } from "../terms/services.ts";
@@ -19,8 +18,8 @@ export function markProvisioned(db: Db, accountId: string) {
   );
 }
 
-/** Records the account's plan unless one of the same or a newer revision is recorded. */
-export function setTier(db: Db, accountId: string, tier: Tier, revision: bigint) {
+/** Records the account's plan, also one that only a newer version knows, unless one of the same or a newer revision is recorded. */
+export function setTier(db: Db, accountId: string, tier: string, revision: bigint) {
   return execute(
     db,
     "account_tier_set",
@@ -121,13 +120,10 @@ export async function markDeleted(db: Db, accountId: string): Promise<void> {
 }
 
 /** Lists the projects of an account that are not being deleted. */
-export function listAccountProjects(db: Db, accountId: string) {
-  return many<{ id: string; name: string }>(
-    db,
-    "account_project_list",
-    "select id, name from projects where account_id = $1 and deleting_at is null order by id",
-    [accountId],
-  );
+export async function listAccountProjects(db: Db, accountId: string): Promise<string[]> {
+  const text = "select id from projects where account_id = $1 and deleting_at is null order by id";
+  const projects = await many<{ id: string }>(db, "account_project_list", text, [accountId]);
+  return projects.map(({ id }) => id);
 }
 
 /** Counts the resources of an account that are not being deleted. */

@@ -20,9 +20,17 @@ test("a postgres addon becomes a database of its own, reached with the keys it p
   await acting.untilService(environment.at("db"), "running");
   const { ready, keys, revision } = await berth.asService.getAddonKeys({ serviceId: made.id });
   expect([ready, revision]).toEqual([true, 1n]);
-  expect(keys.map((one) => one.key).sort()).toEqual(["DATABASE", "HOST", "PASSWORD", "PORT", "URL", "USER"]);
+  expect(keys.map((one) => one.key).sort()).toEqual([
+    "DATABASE",
+    "HOST",
+    "PASSWORD",
+    "POOLED_URL",
+    "PORT",
+    "URL",
+    "USER",
+  ]);
   const secret = keys.filter((one) => one.sensitive).map((one) => one.key);
-  expect(secret.sort()).toEqual(["PASSWORD", "URL"]);
+  expect(secret.sort()).toEqual(["PASSWORD", "POOLED_URL", "URL"]);
   const value = (key: string) => keys.find((one) => one.key === key)!.value;
 
   const app = new pg.Client({ connectionString: value("URL") });
@@ -73,6 +81,27 @@ test("an addon of one service opens no database of another", async () => {
   crossed.pathname = urls[1]!.pathname;
   const app = new pg.Client({ connectionString: crossed.href });
   await expect(app.connect()).rejects.toThrow(/permission denied/);
+});
+
+test("whoever stays connected to what databases are usually copied from keeps no other from being made", async () => {
+  const made = async () => {
+    const acting = actAs(berth.port, newId("acc"));
+    const environment = await acting.environment();
+    const { id } = await acting.catalog.createService({ ...environment, name: "db", type: "postgres" });
+    await acting.untilService(environment.at("db"), "running");
+    const { keys } = await berth.asService.getAddonKeys({ serviceId: id });
+    return new URL(keys.find((one) => one.key === "URL")!.value);
+  };
+  const common = await made();
+  common.pathname = "/template1";
+  const app = new pg.Client({ connectionString: common.href });
+  app.on("error", () => {});
+  await app.connect();
+  try {
+    await made();
+  } finally {
+    await app.end();
+  }
 });
 
 test("a staged addon is provisioned when the environment is applied", async () => {

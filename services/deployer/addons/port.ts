@@ -58,13 +58,13 @@ export type AddonStatus = AddonRef & {
   /** It serves, and nothing that belongs to it is missing. */
   running: boolean;
   size: ServiceSize;
-  /** How many servers it is to have; absent where it has one. */
+  /** How many servers it is to have; absent where it cannot have more than one. */
   replicas?: number;
   /** How large its volumes were asked to be at least, in GiB. */
   storageGib?: number;
   /** The server that takes writes, where another one may take over. */
   primary?: string;
-  /** The next `ensure` moves it to a newer patch release. */
+  /** The next `ensure` has something to do with it, as to move it to a newer patch release. */
   outdated?: boolean;
   /** As in `RuntimeStatus`. */
   usage: UsageChange[];
@@ -118,12 +118,28 @@ export type AddonBackups = {
   removeProof(addon: PlacedAddon): Promise<void>;
 };
 
+/** Poolers of connections beside PostgreSQL addons, which know of their passwords what the servers know. */
+export type AddonPoolers = {
+  /**
+   * Brings the pooler of an addon to its desired state, with this password. As `AddonServers.ensure`, but `waiting` reports
+   * nothing by itself. Its server has to accept the password already.
+   */
+  ensure(addon: Addon, password: string): Promise<AddonOutcome>;
+  /** Returns where apps of its environment reach it. */
+  address(addon: Pick<Addon, "serviceId" | "environmentId">): AddonAddress;
+  /** Removes it; resolves when nothing is left. Idempotent. */
+  remove(addon: PlacedAddon): Promise<void>;
+};
+
 /** What users may choose of an addon that is to be made, or why they cannot, as a sentence. */
 export type AddonChoice = {
   versions: string[];
   versionsReason?: string;
   storageReason?: string;
   storageGrowsReason?: string;
+  poolerReason?: string;
+  /** Why a redis addon has a single server; of PostgreSQL that depends on its engine. */
+  standbyReason?: string;
 };
 
 /** What an addon's server is, as far as it is known. */
@@ -154,6 +170,8 @@ export type AddonReaders = {
 
 export type AddonServers = AddonReaders & {
   readonly backups: AddonBackups;
+  /** Absent where addons have none. */
+  readonly poolers?: AddonPoolers;
   /** Returns what users may choose of an addon. `versions`: the newest first. */
   choiceOf(type: AddonType): AddonChoice;
   /** Returns what its server is. */
@@ -172,6 +190,11 @@ export type AddonServers = AddonReaders & {
    * Throws when the outcome is unknown, for instance because a server does not answer.
    */
   ensure(addon: Addon, password: string): Promise<AddonOutcome>;
+  /**
+   * Where the statements of all PostgreSQL addons are collected: the URL of an administrator who can become the role of each.
+   * Unless given, each server collects its own, in its database `postgres`.
+   */
+  readonly collectorUrl?: string;
   /** Returns where apps of its environment reach a ready addon. */
   address(addon: Pick<Addon, "type" | "environmentId" | "name" | "port">): AddonAddress;
   /** Removes it with its data; resolves when nothing is left. Idempotent. */

@@ -3,7 +3,7 @@ import { type Db, execute, one } from "../../kit/postgres/db.ts";
 import type { AddonEngine } from "../terms/services.ts";
 import type { Addon, AddonStatus } from "./port.ts";
 
-type AddonRow = Omit<Addon, "port" | "generation" | "engine" | "version" | "storageGib"> & {
+export type AddonRow = Omit<Addon, "port" | "generation" | "engine" | "version" | "storageGib"> & {
   port?: number | null;
   version?: string | null;
   storageGib?: number | null;
@@ -12,20 +12,33 @@ type AddonRow = Omit<Addon, "port" | "generation" | "engine" | "version" | "stor
   revision: number;
   secret: Buffer;
   next?: Buffer | null;
+  /** The revision from which on its keys lead through its pooler; another one where they do not, null where there is none. */
+  poolerRevision?: number | null;
 };
 
 const ADDON_ROW = `id as "serviceId", account_id as "accountId", project_id as "projectId",
   coalesce(object_name, name) as name, type, environment_id as "environmentId", config ->> 'size' as size,
   coalesce((config -> 'replicas')::int, 1) as replicas, config ->> 'version' as version,
   (config -> 'storageGib')::int as "storageGib", addon_engine as engine, addon_port as port,
-  addon_revision as revision, addon_secret as secret, addon_next_secret as next`;
+  addon_revision as revision, addon_secret as secret, addon_next_secret as next,
+  addon_pooler_revision as "poolerRevision"`;
 
 /** SQL that is true for a service `a` that is an addon being provisioned. */
 export const BEING_MADE = "a.addon_state = 'provisioning' and a.deleting_at is null";
 
 /** Returns the desired state of an addon, with its current password or, when `rotating`, with the next one. */
 export function toAddon(row: AddonRow, rotating: boolean): Addon {
-  const { secret: _, next: __, revision, port, engine, version, storageGib, ...addon } = row;
+  const {
+    secret: _,
+    next: __,
+    poolerRevision: ___,
+    revision,
+    port,
+    engine,
+    version,
+    storageGib,
+    ...addon
+  } = row;
   return {
     ...addon,
     version: version ?? undefined,
@@ -122,15 +135,76 @@ export async function beginRotation(db: Db, serviceId: string, sealed: Buffer): 
   return begun === 1;
 }
 
-/** Makes the next password, which the server accepts now, the current one; undefined when that was done already. */
-export function completeRotation(db: Db, serviceId: string, next: Buffer, port: number | undefined) {
+/**
+ * Makes the next password, which the server accepts now, the current one; undefined when that was done already. `pooled`: its
+ * pooler accepts it too, and the keys go on leading through that.
+ */
+export function completeRotation(
+  db: Db,
+  serviceId: string,
+  next: Buffer,
+  port: number | undefined,
+  pooled: boolean,
+) {
   return one<Publication>(
     db,
     "addon_rotated",
     `update services set addon_secret = addon_next_secret, addon_next_secret = null, addon_rotated_at = now(),
-       addon_port = $3, addon_revision = addon_revision + 1
+       addon_port = $3, addon_revision = addon_revision + 1,
+       addon_pooler_revision = case when $4::bool then addon_revision + 1 else addon_pooler_revision end
      where id = $1 and addon_next_secret = $2 and deleting_at is null ${PUBLISHED}`,
-    [serviceId, next, port],
+    [serviceId, next, port, pooled],
+  );
+}
+
+const WANTS_POOLER = "coalesce((config -> 'pooler')::bool, false)";
+
+/** Records that there may be a pooler from now on, and returns its addon; undefined where that is not to have one now. */
+export function beginPooler(db: Db, serviceId: string) {
+  return one<AddonRow>(
+    db,
+    "addon_pooler_begin",
+    `update services set addon_pooler_revision = coalesce(addon_pooler_revision, 0)
+     where id = $1 and deleting_at is null and addon_state = 'ready' and addon_next_secret is null
+       and ${WANTS_POOLER} returning ${ADDON_ROW}`,
+    [serviceId],
+  );
+}
+
+/** Has the keys lead through the pooler, which accepts the password of this revision; undefined when that has changed. */
+export function publishPooler(db: Db, serviceId: string, revision: number) {
+  return one<Publication>(
+    db,
+    "addon_pooler_publish",
+    `update services set addon_revision = addon_revision + 1, addon_pooler_revision = addon_revision + 1,
+       addon_pooler_until = null
+     where id = $1 and deleting_at is null and addon_revision = $2 and addon_pooler_revision <> addon_revision
+       and ${WANTS_POOLER} ${PUBLISHED}`,
+    [serviceId, revision],
+  );
+}
+
+/** Has the keys lead past the pooler, which stays for this long, for those who have the keys of before. */
+export function withdrawPooler(db: Db, serviceId: string, seconds: number) {
+  return one<Publication>(
+    db,
+    "addon_pooler_withdraw",
+    `update services set addon_revision = addon_revision + 1, addon_pooler_revision = 0,
+       addon_pooler_until = now() + make_interval(secs => $2)
+     where id = $1 and deleting_at is null and addon_pooler_revision = addon_revision
+       and not ${WANTS_POOLER} ${PUBLISHED}`,
+    [serviceId, seconds],
+  );
+}
+
+/** Records that there is no pooler, unless one is wanted again. */
+export function forgetPooler(db: Db, serviceId: string) {
+  return execute(
+    db,
+    "addon_pooler_forget",
+    `update services set addon_pooler_revision = null, addon_pooler_until = null
+     where id = $1 and addon_pooler_revision <> addon_revision and not ${WANTS_POOLER}`,
+    [serviceId],
   );
 }
 

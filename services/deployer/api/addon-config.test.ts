@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import type { Addon } from "../addons/port.ts";
-import { addonAdmin, withVolumes } from "../addons/testing.ts";
+import { addonAdmin, withRedis, withVolumes } from "../addons/testing.ts";
 import { startLocalEngine } from "../engine/local.ts";
 import { createWebService, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
@@ -17,10 +17,11 @@ test("a PostgreSQL addon has standbys where its engine has them, and says whethe
   const create = (replicas: number, type = "postgres") =>
     catalog.createService({ ...environment, name: "db", type, config: { replicas }, staged: true });
   expect(await refused(create(2))).toBe("422 validation_failed not_supported_here");
-  expect((await refusal(create(2))).message).toContain("Only PostgreSQL on CloudNativePG has standbys");
+  expect((await refusal(create(2))).message).toContain("PostgreSQL has standbys on CloudNativePG only");
   expect(await refused(create(0))).toBe("422 validation_failed out_of_range");
   expect(await refused(create(4))).toBe("422 validation_failed out_of_range");
-  expect(await refused(create(1, "redis"))).toBe("422 validation_failed not_deployable");
+  expect(await refused(create(3, "redis"))).toBe("422 validation_failed out_of_range");
+  expect((await refusal(create(2, "redis"))).message).toContain("a redis addon has one server");
   const { id, capabilities } = await create(1);
   expect(capabilities).toMatchObject({
     maxReplicas: 1,
@@ -43,7 +44,7 @@ test("on one machine an addon has the version and the disk that are there, and s
   const { catalog, environment } = await createWebService(berth.port);
   const create = (config: object, type = "postgres") =>
     catalog.createService({ ...environment, name: "db", type, config });
-  for (const config of [{ version: "18" }, { storageGib: 5 }, { storageMaxGib: 5 }])
+  for (const config of [{ version: "18" }, { storageGib: 5 }, { storageMaxGib: 5 }, { pooler: true }])
     expect(await refused(create(config))).toBe("422 validation_failed not_supported_here");
   expect((await refusal(create({ version: "18" }))).message).toContain(
     "the version of the server that is there",
@@ -58,6 +59,8 @@ test("on one machine an addon has the version and the disk that are there, and s
     storageReason: expect.stringContaining("On one machine"),
     storageGrows: false,
     storageGrowsReason: expect.stringContaining("On one machine"),
+    pooler: false,
+    poolerReason: expect.stringContaining("need a cluster"),
   });
   expect(server?.version).toMatch(/^\d+/);
 });
@@ -113,6 +116,23 @@ describe("where addons have volumes, and versions to choose from", () => {
     await isReady();
     expect(made.get(id)).toMatchObject({ version: "17", storageGib: 20 });
     expect((await catalog.getService(db)).server).toMatchObject({ version: "17.1", storageBytes: 20 * GIB });
+  });
+
+  withRedis("a redis addon has a standby where there are servers for one, and gives it back", async () => {
+    const { catalog, environment, create, change, db, isReady } = await scene();
+    expect(await refused(create({ replicas: 3 }, { type: "redis" }))).toBe(
+      "422 validation_failed out_of_range",
+    );
+    const { id, config, capabilities } = await create({ replicas: 2 }, { type: "redis" });
+    expect([config?.replicas, capabilities?.maxReplicas]).toEqual([2, 2]);
+    expect(capabilities?.maxReplicasReason).toBeUndefined();
+    await isReady();
+    expect(made.get(id)?.replicas).toBe(2);
+    await change({ replicas: 1 });
+    await eventually("it has one server", async () => made.get(id)?.replicas === 1);
+    const { config: own } = await catalog.createService({ ...environment, name: "other", type: "redis" });
+    expect(own?.replicas).toBeUndefined();
+    expect((await catalog.getService(db)).config?.replicas).toBe(1);
   });
 
   test("an addon's volume grows, never shrinks, and not beyond what the plan or the cluster allow", async () => {

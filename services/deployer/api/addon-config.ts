@@ -3,18 +3,16 @@ import type { ServiceConfig } from "../../../proto/gen/berth/deployer/v1/catalog
 import { invalid, unavailable } from "../../kit/rpc/refusals.ts";
 import type { AddonServer, AddonServers, PlacedAddon } from "../addons/port.ts";
 import type { ServiceRow } from "../projects/services-sql.ts";
-import { type AddonEngine, type AddonType, isDeployable } from "../terms/services.ts";
+import { type AddonEngine, type AddonType, isAddon, isDeployable } from "../terms/services.ts";
 
 // What the servers of addons here can have of what a configuration asks for (docs/addons.md#data).
 
 type Servers = Pick<AddonServers, "postgresEngine" | "choiceOf" | "describe" | "cannotGrow">;
-type Asked = Pick<ServiceConfig, "replicas" | "version" | "storageGib" | "storageMaxGib">;
+type Asked = Pick<ServiceConfig, "replicas" | "version" | "storageGib" | "storageMaxGib" | "pooler">;
 
 /** Why an addon has a single server. */
 export const NO_STANDBYS =
-  "Only PostgreSQL on CloudNativePG has standbys. Addons keep what they were made with: restore a backup of this one into a new one, once the installation makes new ones there.";
-
-export const NO_REDIS_STANDBYS = "A redis addon has one server.";
+  "PostgreSQL has standbys on CloudNativePG only. Addons keep what they were made with: restore a backup of this one into a new one, once the installation makes new ones there.";
 
 const KEEPS_VERSION =
   "An addon keeps its version. Create another one with this version from its data (from: service), and let that take its place (promote).";
@@ -25,9 +23,12 @@ const MOST_MS = 2_000;
 /** Throws 422 for what a new service asks for and its server cannot have. */
 export async function requireChoice(servers: Servers, type: string, config: Asked = {}): Promise<void> {
   if (isDeployable(type)) return;
-  const { replicas, version, storageGib, storageMaxGib } = config;
+  const { replicas, version, storageGib, storageMaxGib, pooler } = config;
   if (type === "postgres") await requireStandbys(servers, replicas);
-  const { versions, versionsReason, storageReason, storageGrowsReason } = servers.choiceOf(type as AddonType);
+  const choice = servers.choiceOf(type as AddonType);
+  const { versions, versionsReason, storageReason, storageGrowsReason, poolerReason } = choice;
+  if (type === "redis" && (replicas ?? 1) > 1 && choice.standbyReason !== undefined)
+    throw invalid("config.replicas", "not_supported_here", choice.standbyReason);
   if (version !== undefined && !versions.includes(version))
     throw invalid(
       "config.version",
@@ -38,11 +39,13 @@ export async function requireChoice(servers: Servers, type: string, config: Aske
     throw invalid("config.storageGib", "not_supported_here", storageReason);
   if (storageMaxGib && storageGrowsReason !== undefined)
     throw invalid("config.storageMaxGib", "not_supported_here", storageGrowsReason);
+  if (pooler && poolerReason !== undefined)
+    throw invalid("config.pooler", "not_supported_here", poolerReason);
 }
 
 /** Whether a change asks for something that only servers of addons have, or may lack. */
-export function asksOfServer({ replicas, version, storageGib, storageMaxGib }: Asked): boolean {
-  return [replicas, version, storageGib, storageMaxGib].some((one) => one !== undefined);
+export function asksOfServer({ replicas, version, storageGib, storageMaxGib, pooler }: Asked): boolean {
+  return [replicas, version, storageGib, storageMaxGib, pooler].some((one) => one !== undefined);
 }
 
 /** Throws 422 for a change that the server of an addon cannot follow. */
@@ -53,13 +56,15 @@ export async function requireChange(
   change: Asked,
 ): Promise<void> {
   const { id: serviceId, type, config, addonState, addonEngine, staged } = row;
-  if (isDeployable(type)) return;
+  if (!isAddon(type)) return;
   const made = addonEngine ?? (addonState === "ready" ? "usual" : undefined);
   if (type === "postgres") await requireStandbys(servers, change.replicas, made);
   const version = change.version === config.version ? undefined : change.version;
   const storageGib = change.storageGib === config.storageGib ? undefined : change.storageGib;
   const storageMaxGib = change.storageMaxGib === config.storageMaxGib ? undefined : change.storageMaxGib;
-  await requireChoice(servers, type, { version, storageGib, storageMaxGib });
+  const pooler = change.pooler === config.pooler ? undefined : change.pooler;
+  const replicas = type === "redis" && change.replicas !== config.replicas ? change.replicas : undefined;
+  await requireChoice(servers, type, { replicas, version, storageGib, storageMaxGib, pooler });
   if (staged) return;
   const addon = { serviceId, type: type as AddonType, environmentId, engine: addonEngine ?? undefined };
   if (version !== undefined) await requireSameVersion(servers, addon, version);

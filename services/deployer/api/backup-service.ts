@@ -21,6 +21,7 @@ import {
   tooLarge,
   UPLOAD_TYPE,
   uploadKey,
+  uploadUnknown,
 } from "../backups/uploads/uploads.ts";
 import { requireLocked, requireService, serviceDeleting } from "../projects/require.ts";
 import type { LockedService, ServicePath } from "../projects/services-sql.ts";
@@ -61,10 +62,16 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
     return at && requireMoment(deps.backups, addon, at);
   }
 
-  async function presign(key: string, addon: string, { id, type }: { id: string; type: string }) {
+  async function presign(
+    key: string,
+    owner: string,
+    addon: string,
+    { id, type }: { id: string; type: string },
+  ) {
     const fileName = `${addon}-${id}.${type === "postgres" ? "dump" : "rdb"}`;
     const expiresAt = timestampFromMs(Date.now() + DOWNLOAD_SECONDS * 1_000);
-    const url = await deps.store.presignDownload(key, { fileName, expiresInSeconds: DOWNLOAD_SECONDS });
+    const terms = { fileName, expiresInSeconds: DOWNLOAD_SECONDS, owner };
+    const url = await deps.store.presignDownload(key, terms);
     return { url, expiresAt };
   }
 
@@ -77,12 +84,7 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
       if (service.id !== serviceId) throw notFound("service");
       if (service.deleting) throw serviceDeleting();
       await requireRoom(tx, serviceId);
-      if (!taken || (await uploads.deleteUpload(tx, upload)) === 0)
-        throw invalid(
-          "upload",
-          "upload_unknown",
-          "The addon has no such upload. Its time is over, it was refused, or a backup was made of it.",
-        );
+      if (!taken || (await uploads.deleteUpload(tx, upload)) === 0) throw uploadUnknown();
       const { accountId } = service;
       const requestedBy = who(ctx).caller.id;
       const made = { id: upload, accountId, serviceId, type, requestedBy, ...taken };
@@ -124,7 +126,7 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
       const target = await deps.store.presignPut(uploadKey(serviceId, id), {
         contentType: UPLOAD_TYPE,
         maxBytes: MOST_UPLOAD_BYTES,
-        expiresInSeconds: uploads.UPLOAD_SECONDS,
+        expiresInSeconds: uploads.DUMP_UPLOAD_SECONDS,
         owner: request.accountId,
       });
       return effect(pool, ctx, async (tx) => {
@@ -139,7 +141,7 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
           );
         await uploads.insertUpload(tx, { id, accountId: request.accountId, serviceId });
         const { url: uploadUrl, method, contentType } = target;
-        const expiresInSeconds = uploads.UPLOAD_SECONDS;
+        const expiresInSeconds = uploads.DUMP_UPLOAD_SECONDS;
         return { uploadUrl, upload: id, method, contentType, expiresInSeconds, maxBytes: MOST_UPLOAD_BYTES };
       });
     },
@@ -164,7 +166,7 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
         if (key === undefined)
           throw conflict("backup_incomplete", "Only a backup that succeeded can be downloaded.");
         await auditBackup(tx, ctx, "backup.download", service, backup.id);
-        return presign(key, service.name, { id: backup.id, type: service.type });
+        return presign(key, service.accountId, service.name, { id: backup.id, type: service.type });
       });
     },
 
@@ -217,7 +219,7 @@ export function backupService(deps: BackupDeps): ServiceImpl<typeof BackupServic
         const backup = (await kept.findKept(tx, accountId, backupId)) ?? throwNotFound();
         const key = (await sql.findKey(tx, backup.id)) ?? throwNotFound();
         await auditBackup(tx, ctx, "backup.download", deletedAddon(accountId, backup), backup.id);
-        return presign(key, backup.serviceName, backup);
+        return presign(key, accountId, backup.serviceName, backup);
       });
     },
 

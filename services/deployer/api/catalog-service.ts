@@ -25,6 +25,7 @@ import { conflict, invalid, notFound } from "../../kit/rpc/refusals.ts";
 import { findEntitlements } from "../accounts/provisioning.ts";
 import * as quotas from "../accounts/quotas.ts";
 import { holdAccount } from "../accounts/sql.ts";
+import { addonName } from "../addons/keys.ts";
 import { newPassword } from "../addons/lifecycle.ts";
 import type { AddonServers } from "../addons/port.ts";
 import { beginRotation } from "../addons/sql.ts";
@@ -37,9 +38,9 @@ import { enqueue, notifyReconcilers } from "../due/sql.ts";
 import type { AccountImages } from "../images/account-images.ts";
 import { reschedule } from "../jobs/start-scheduled.ts";
 import type { Announce } from "../projects/announce.ts";
-import { deleteProject } from "../projects/delete-project.ts";
+import { deleteProjects } from "../projects/delete-projects.ts";
 import { deleteServices } from "../projects/delete-services.ts";
-import { markEnvironments, pruneProject } from "../projects/deletion-sql.ts";
+import { markEnvironments, pruneProjects } from "../projects/deletion-sql.ts";
 import {
   accountDeleted,
   holdEnvironment,
@@ -47,6 +48,7 @@ import {
   refuseAddon,
   refuseAddonName,
   requireEnvironment,
+  requireKnown,
   requireLocked,
   requireProject,
   requireService,
@@ -68,7 +70,7 @@ import { moveAddresses } from "../releases/dirty-sql.ts";
 import type { Secrets } from "../secrets.ts";
 import type { StoredSource } from "../sources/stored-source.ts";
 import { requireGrowable, requireRunnable, resumeIfAllowed } from "../suspension/suspension.ts";
-import { type AddonType, isDeployable } from "../terms/services.ts";
+import { isAddon, isDeployable } from "../terms/services.ts";
 import { isPrivate, type StoredConfig } from "../terms/stored-config.ts";
 import { resizeUsage } from "../usage/intervals.ts";
 import { asksOfServer, requireChange, requireChoice, serverShown } from "./addon-config.ts";
@@ -154,7 +156,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       return transaction(pool, async (tx) => {
         const { backupDays } = await findEntitlements(tx, entitlementsOf, accountId);
         const deletion = { confirmed: confirmImpact, byUserId: who(ctx).caller.id, backupDays };
-        if (!(await deleteProject(tx, { accountId, ...project }, deletion))) throw notFound("project");
+        if ((await deleteProjects(tx, accountId, [projectId], deletion)) === 0) throw notFound("project");
         await auditWrite(tx, ctx, accountId, "project.delete", project);
         announcement.requireValid();
         return {};
@@ -204,16 +206,17 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const project = await requireProject(pool, accountId, projectId);
       const announcement = await announce(environmentId);
       return transaction(pool, async (tx) => {
-        if ((await markEnvironments(tx, "id", environmentId)).length === 0) throw notFound("environment");
+        if ((await markEnvironments(tx, "id", [environmentId])).length === 0) throw notFound("environment");
         const path = { accountId, projectId };
         const { backupDays } = await findEntitlements(tx, entitlementsOf, accountId);
-        const within = { ...path, backupDays };
-        const services = await deleteServices(tx, "environment_id", environmentId, confirmImpact, within);
+        const within = { accountId, backupDays };
+        const ids = [environmentId];
+        const deleted = await deleteServices(tx, "environment_id", ids, confirmImpact, within);
         const names = { name: environment.name, projectName: project.name };
-        const event = { ...path, environmentId, ...names, byUserId: who(ctx).caller.id, services };
-        await emit(tx, EnvironmentDeletedSchema, accountId, event);
+        const event = { ...path, environmentId, ...names, byUserId: who(ctx).caller.id };
+        await emit(tx, EnvironmentDeletedSchema, accountId, { ...event, services: deleted.length });
         await auditWrite(tx, ctx, accountId, "environment.delete", environment);
-        await pruneProject(tx, projectId);
+        await pruneProjects(tx, [projectId]);
         announcement.requireValid();
         return {};
       });
@@ -281,9 +284,8 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     async getService(path) {
       const row = await requireService(pool, path);
       const service = toService(row);
-      if (isDeployable(row.type)) return service;
-      const { id: serviceId, addonEngine } = row;
-      const type = row.type as AddonType;
+      const { id: serviceId, type, addonEngine } = row;
+      if (!isAddon(type)) return service;
       const addon = { serviceId, type, environmentId: path.environmentId, engine: addonEngine ?? undefined };
       const { addonServers } = deps;
       const [server, archive] = await Promise.all([
@@ -331,7 +333,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     },
 
     async deleteService(request, ctx) {
-      const { accountId, projectId, confirmImpact } = request;
+      const { accountId, confirmImpact } = request;
       const { id } = await requireService(pool, request);
       const described = await sql.describeService(pool, id);
       const announcement = await announce(id);
@@ -343,8 +345,8 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         const { projectName = "", environmentName = "" } = described ?? {};
         const alone = { projectName, environmentName, byUserId: who(ctx).caller.id };
         const { backupDays } = await findEntitlements(tx, entitlementsOf, accountId);
-        const within = { accountId, projectId, backupDays };
-        await deleteServices(tx, "id", id, confirmImpact, within, alone);
+        const within = { accountId, backupDays };
+        await deleteServices(tx, "id", [id], confirmImpact, within, alone);
         await auditWrite(tx, ctx, accountId, "service.delete", service);
         announcement.requireValid();
         return {};
@@ -358,6 +360,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       return effect(pool, ctx, async (tx) => {
         await holdEnvironment(tx, path);
         const staged = await services.lockStaged(tx, path.environmentId);
+        for (const { type } of staged) requireKnown(type);
         const applied = staged.map((service) => service.id);
         await services.unstage(tx, applied);
         for (const service of staged) {
@@ -416,7 +419,10 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if (service.addonState !== "ready")
           throw conflict("service_not_ready", "The addon has no server yet.");
         await auditWrite(tx, ctx, request.accountId, "service.tunnel", service);
-        return sealTicket(secrets, service.id, Date.now());
+        const { password = newPassword() } = request;
+        const name = service.type === "postgres" ? addonName(service.id) : undefined;
+        const ticket = sealTicket(secrets, service.id, password, Date.now());
+        return { ...ticket, user: name, password, database: name };
       });
     },
 

@@ -11,6 +11,7 @@ import {
   createWebService,
   startDeployer,
   type TestDeployer,
+  untilWork,
   upload,
 } from "../testing/testing.ts";
 
@@ -193,11 +194,11 @@ test("calls without a member's role are refused", async () => {
 });
 
 test("a deleting service takes no deployment", async () => {
-  const { catalog, deployments, path } = await webService();
+  const { catalog, deployments, id, path } = await webService();
+  await untilWork(berth.pool, id, "done");
   const open = berth.variables.hold();
-  const before = berth.variables.asked();
   await deployments.deploy({ ...path, image: "shop/web:1" });
-  await eventually("the apply has begun", async () => berth.variables.asked() > before);
+  await untilWork(berth.pool, id, "begun");
   await catalog.deleteService(path);
   const { status } = await catalog.getService(path);
   expect(status).toBe("deleting");

@@ -62,7 +62,10 @@ export function internalService(deps: InternalDeps): ServiceImpl<typeof Internal
       if (addon.state !== "ready" || !addon.secret) return { ready: false, keys: [], revision };
       const password = secrets.open(addon.secret, addon.id);
       const address = addonServers.address({ ...addon, port: addon.port ?? undefined });
-      const keys = addonKeys(addon.type, address, addon.id, password);
+      const pooler = addon.pooled
+        ? addonServers.poolers?.address({ ...addon, serviceId: addon.id })
+        : undefined;
+      const keys = addonKeys(addon.type, address, addon.id, password, pooler);
       return { ready: true, keys, revision };
     },
   };

@@ -2,9 +2,11 @@ import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { MetricsService } from "../../../proto/gen/berth/deployer/v1/metrics_pb.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
+import { conflict, invalid } from "../../kit/rpc/refusals.ts";
 import type { AddonReaders } from "../addons/port.ts";
+import type { ReadStatistics } from "../addons/statistics/read-statistics.ts";
 import { readMetrics, type SeriesSource, toSpan } from "../metrics/read.ts";
-import { requireService } from "../projects/require.ts";
+import { requireService, serviceDeleting } from "../projects/require.ts";
 import type { Logger } from "../shared/logger.ts";
 import { type AddonType, isDeployable, type ServiceType } from "../terms/services.ts";
 
@@ -12,14 +14,16 @@ export type MetricsDeps = {
   pool: Pool;
   runtime: SeriesSource;
   addonServers: Pick<AddonReaders, "unmeasured" | "readSeries">;
+  readStatistics: ReadStatistics;
   log: Logger;
 };
 
-/** What services use, and which requests they answer (docs/metrics.md#series). */
+/** What services use, which requests they answer, and what is in addons (docs/metrics.md#series). */
 export function metricsService({
   pool,
   runtime,
   addonServers,
+  readStatistics,
   log,
 }: MetricsDeps): ServiceImpl<typeof MetricsService> {
   const ofAddon = (type: AddonType): SeriesSource => ({
@@ -46,6 +50,15 @@ export function metricsService({
         })),
         unavailable,
       };
+    },
+
+    async getStatistics(request) {
+      const { id, type, deleting, addonState } = await requireService(pool, request);
+      if (isDeployable(type))
+        throw invalid("service", "not_addon", `A ${type} service has no statistics: it is no addon.`);
+      if (deleting) throw serviceDeleting();
+      if (addonState !== "ready") throw conflict("service_not_ready", "The addon has no server yet.");
+      return readStatistics(request.accountId, id);
     },
   };
 }

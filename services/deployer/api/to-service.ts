@@ -1,10 +1,10 @@
-import type { AddonBackups, AddonServers } from "../addons/port.ts";
+import type { AddonBackups, AddonChoice, AddonServers } from "../addons/port.ts";
 import type { archiveShown } from "../backups/point-in-time.ts";
 import { serviceStatus } from "../projects/service-status.ts";
 import type { ServiceRow } from "../projects/services-sql.ts";
-import { ADDON_TYPES, type AddonType, isDeployable, MOST_SERVERS } from "../terms/services.ts";
+import { ADDON_TYPES, type AddonType, isAddon, MOST_SERVERS } from "../terms/services.ts";
 import { isPrivate } from "../terms/stored-config.ts";
-import { NO_REDIS_STANDBYS, NO_STANDBYS } from "./addon-config.ts";
+import { NO_STANDBYS } from "./addon-config.ts";
 
 type ToldBackups = { backups: Pick<AddonBackups, "unsupported" | "noArchive"> };
 
@@ -34,13 +34,15 @@ export function createToService({ backups, choiceOf }: Pick<AddonServers, "choic
     const backupsReason = reasons.get(type);
     const pointInTimeReason =
       backupsReason ?? backups.noArchive({ type, engine: row.addonEngine ?? undefined });
-    const { versions, versionsReason, storageReason, storageGrowsReason } = choiceOf(type);
+    const choice = choiceOf(type);
+    const { versions, versionsReason, storageReason, storageGrowsReason, poolerReason } = choice;
     return {
       capabilities: {
-        ...{ backups: backupsReason === undefined, backupsReason, ...serversOf(row) },
+        ...{ backups: backupsReason === undefined, backupsReason, ...serversOf(row, choice) },
         ...{ pointInTime: pointInTimeReason === undefined, pointInTimeReason },
         ...{ versions, versionsReason, storage: storageReason === undefined, storageReason },
         ...{ storageGrows: storageGrowsReason === undefined, storageGrowsReason },
+        ...{ pooler: poolerReason === undefined, poolerReason },
       },
       backups: { latestAt: row.latestBackupAt ?? undefined, restore: restoreOf(row) },
     };
@@ -51,13 +53,15 @@ export function createToService({ backups, choiceOf }: Pick<AddonServers, "choic
     ...row,
     ...serviceStatus(row),
     ...(row.type === "web" && { config: { ...row.config, public: !isPrivate(row.config) } }),
-    ...(isDeployable(row.type) ? {} : addonOf(row)),
+    ...(isAddon(row.type) ? addonOf(row) : {}),
   });
 }
 
-function serversOf({ type, addonEngine }: ServiceRow) {
-  if (addonEngine) return { maxReplicas: MOST_SERVERS };
-  return { maxReplicas: 1, maxReplicasReason: type === "postgres" ? NO_STANDBYS : NO_REDIS_STANDBYS };
+function serversOf({ type, addonEngine }: ServiceRow, { standbyReason }: AddonChoice) {
+  const maxReplicasReason = type === "postgres" ? (addonEngine ? undefined : NO_STANDBYS) : standbyReason;
+  return maxReplicasReason === undefined
+    ? { maxReplicas: MOST_SERVERS[type as AddonType] }
+    : { maxReplicas: 1, maxReplicasReason };
 }
 
 function restoreOf(row: ServiceRow) {

@@ -1,5 +1,6 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
+import { isBelow } from "../../kit/postgres/paging.ts";
 import type { AddonType } from "../terms/services.ts";
 
 // Backups of deleted addons (docs/addons.md#deleted-addons). `keepNewestBackups` keeps them.
@@ -29,7 +30,7 @@ const KEPT = "account_id = $1 and kept_until > now() and deleting_at is null";
 
 /** Lists them, newest first. */
 export function listKept(db: Db, accountId: string, before: string | undefined, limit: number) {
-  const text = `select ${SHOWN} from backups where ${KEPT} and ($2::text is null or id < $2) order by id desc limit $3`;
+  const text = `select ${SHOWN} from backups where ${KEPT} and ${isBelow("id", "$2")} order by id desc limit $3`;
   return many<KeptRow>(db, "kept_list", text, [accountId, before, limit]);
 }
 

@@ -19,15 +19,17 @@ import {
   postponeRestore,
   renewRestore,
   type TakenRestore,
-  takeRestores,
+  takeRestore,
 } from "./restores-sql.ts";
 import { pruneBackups } from "./retention-sql.ts";
 import * as sql from "./sql.ts";
 
 /** Each reads or writes all data of an addon, so that more at once would only slow down the addons. */
 const AT_ONCE = 2;
-/** How many are under way at most, those included that take long: of one user, they hold up no others. */
+/** How many are under way at most, those included that take long. */
 const MOST_AT_ONCE = 20;
+/** And of one account: what its users make last for hours holds up no others. */
+const MOST_OF_ONE = 5;
 const ATTEMPTS = 3;
 const RETRY_SECONDS = 10;
 /** Longer than any of them takes. */
@@ -151,26 +153,40 @@ export function startMovingBackups({ pool, store, secrets, addons, backups, kept
     }
   }
 
-  const begin = (work: Promise<void>, about: object) =>
-    moving.begin(
-      work.catch((err) => log.warn({ err, ...about }, "a backup could not be moved on; trying again")),
-    );
+  /** The account of each that is under way. */
+  const accounts = new Map<Promise<void>, string>();
 
-  async function takeSome(): Promise<Next> {
-    const limit = moving.room();
-    if (limit === 0) return undefined;
-    const restores = await takeRestores(pool, { limit, leaseSeconds: LEASE_SECONDS });
-    for (const taken of restores) begin(restoreOrPostpone(taken), { serviceId: taken.serviceId });
-    const room = limit - restores.length;
-    const taken = room > 0 ? await sql.takeBackups(pool, { limit: room, leaseSeconds: LEASE_SECONDS }) : [];
-    for (const backup of taken) begin(backup.deleting ? remove(backup) : make(backup), { backup: backup.id });
-    if (restores.length + taken.length === limit) return "more";
-    const inMs = await sql.msUntilDue(pool);
+  function begin(accountId: string, work: Promise<void>, about: object): void {
+    const begun: Promise<void> = work
+      .catch((err) => log.warn({ err, ...about }, "a backup could not be moved on; trying again"))
+      .finally(() => accounts.delete(begun));
+    accounts.set(begun, accountId);
+    moving.begin(begun);
+  }
+
+  /** Returns the accounts that have as many under way as one may have. */
+  function busyAccounts(): string[] {
+    const all = [...accounts.values()];
+    return [...new Set(all)].filter((one) => all.filter((id) => id === one).length >= MOST_OF_ONE);
+  }
+
+  /** Takes what is due first, one by one: how much its account has under way is known then. */
+  async function takeNext(): Promise<Next> {
+    if (moving.room() === 0) return undefined;
+    const busy = busyAccounts();
+    const lease = { leaseSeconds: LEASE_SECONDS, busy };
+    const taken = await takeRestore(pool, lease);
+    if (taken) begin(taken.accountId, restoreOrPostpone(taken), { serviceId: taken.serviceId });
+    const backup = taken ? undefined : await sql.takeBackup(pool, lease);
+    if (backup)
+      begin(backup.accountId, backup.deleting ? remove(backup) : make(backup), { backup: backup.id });
+    if (taken || backup) return "more";
+    const inMs = await sql.msUntilDue(pool, busy);
     return inMs === undefined ? undefined : { inMs: Math.max(inMs, 100) };
   }
 
   const moving = createPastSlow({ atOnce: AT_ONCE, most: MOST_AT_ONCE }, () => task.wake());
-  const task = startTask(MOVE_BACKUPS, takeSome, { log });
+  const task = startTask(MOVE_BACKUPS, takeNext, { log });
   return {
     wake: task.wake,
     /** Takes no more, and interrupts what is under way, which begins again elsewhere. */

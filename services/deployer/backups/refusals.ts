@@ -12,6 +12,7 @@ export async function requireRoom(tx: Tx, serviceId: string): Promise<void> {
   throw conflict("too_many_backups", message);
 }
 
+/** For whoever finds that the addon has one already (`insertBackup`). */
 export function backupRunning() {
   return conflict("backup_running", "A backup of the addon is being made. Wait until it has ended.");
 }

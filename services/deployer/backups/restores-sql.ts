@@ -1,4 +1,4 @@
-import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
+import { type Db, execute, one, type Tx } from "../../kit/postgres/db.ts";
 
 /** Whether an addon is being restored from a backup. */
 export async function isBeingRestored(tx: Tx, backupId: string): Promise<boolean> {
@@ -27,25 +27,30 @@ export async function findRestoring(tx: Tx, serviceId: string): Promise<string |
 
 /** Work that this process may do until its lease ends. `attempts`: how many have failed. */
 export type Taken = { serviceId: string; attempts: number; turn: number };
-export type TakenRestore = Taken & { backupId: string };
-export type Lease = { limit: number; leaseSeconds: number };
+export type TakenRestore = Taken & { accountId: string; backupId: string };
+/** `busy`: accounts of which nothing more is taken for now. */
+export type Lease = { leaseSeconds: number; busy: string[] };
 
 /** SQL that is true when what a restore `r` needs is there: its server, and, where it was begun by a fork, the backup. */
 export const RESTORE_POSSIBLE = `exists (select from services s where s.id = r.service_id and s.addon_state = 'ready')
   and not exists (select from backups b where b.id = r.backup_id and b.status = 'running')`;
 
-/** Takes restores that are due. Each is due again when the lease ends. */
-export function takeRestores(db: Db, { limit, leaseSeconds }: Lease) {
-  return many<TakenRestore>(
+/** SQL that is true for a restore `r` of none of the accounts of the first value. */
+export const RESTORE_OF_OTHERS =
+  "exists (select from services s where s.id = r.service_id and s.account_id <> all($1::text[]))";
+
+/** Takes a restore that is due. It is due again when the lease ends. */
+export function takeRestore(db: Db, { leaseSeconds, busy }: Lease) {
+  return one<TakenRestore>(
     db,
-    "restores_take",
+    "restore_take",
     `with due as (
-       select service_id from restores r where due_at <= now() and ${RESTORE_POSSIBLE}
-       order by due_at limit $1 for update skip locked)
+       select service_id from restores r where due_at <= now() and ${RESTORE_POSSIBLE} and ${RESTORE_OF_OTHERS}
+       order by due_at limit 1 for update skip locked)
      update restores r set due_at = now() + make_interval(secs => $2), turn = turn + 1
-     from due where r.service_id = due.service_id
-     returning r.service_id as "serviceId", r.backup_id as "backupId", r.attempts, r.turn`,
-    [limit, leaseSeconds],
+     from due join services s on s.id = due.service_id where r.service_id = due.service_id
+     returning r.service_id as "serviceId", s.account_id as "accountId", r.backup_id as "backupId", r.attempts, r.turn`,
+    [busy, leaseSeconds],
   );
 }
 

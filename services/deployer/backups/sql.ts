@@ -1,9 +1,10 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
+import { isBelow } from "../../kit/postgres/paging.ts";
 import type { PlacedAddon } from "../addons/port.ts";
 import { epochMs } from "../shared/epoch-ms.ts";
 import type { AddonType } from "../terms/services.ts";
-import { type Lease, RESTORE_POSSIBLE, type Taken } from "./restores-sql.ts";
+import { type Lease, RESTORE_OF_OTHERS, RESTORE_POSSIBLE, type Taken } from "./restores-sql.ts";
 
 export type BackupRow = {
   id: string;
@@ -60,7 +61,7 @@ export function listBackups(db: Db, serviceId: string, before: string | undefine
   return many<BackupRow>(
     db,
     "backups_list",
-    `select ${SHOWN} from backups where service_id = $1 and deleting_at is null and ($2::text is null or id < $2)
+    `select ${SHOWN} from backups where service_id = $1 and deleting_at is null and ${isBelow("id", "$2")}
      order by id desc limit $3`,
     [serviceId, before, limit],
   );
@@ -183,26 +184,31 @@ export type TakenBackup = Taken & {
   deleting: boolean;
 };
 
-/** Takes backups that are due: to be made, or to be removed. Each is due again when the lease ends. */
-export function takeBackups(db: Db, { limit, leaseSeconds }: Lease) {
-  return many<TakenBackup>(
+/** Takes a backup that is due: to be made, or to be removed. It is due again when the lease ends. */
+export function takeBackup(db: Db, { leaseSeconds, busy }: Lease) {
+  return one<TakenBackup>(
     db,
-    "backups_take",
+    "backup_take",
     `with due as (
-       select id from backups where due_at <= now() order by due_at limit $1 for update skip locked)
+       select id from backups where due_at <= now() and account_id <> all($1::text[])
+       order by due_at limit 1 for update skip locked)
      update backups b set due_at = now() + make_interval(secs => $2), turn = turn + 1
      from due where b.id = due.id
      returning b.id, b.account_id as "accountId", b.service_id as "serviceId", b.type, b.attempts, b.turn,
        ${epochMs("b.as_of")} as "atMs", b.deleting_at is not null as deleting`,
-    [limit, leaseSeconds],
+    [busy, leaseSeconds],
   );
 }
 
-/** Returns in how many ms the next backup or restore is due, less than 0 when it was before; undefined when none is. */
-export async function msUntilDue(db: Db): Promise<number | undefined> {
+/**
+ * Returns in how many ms the next backup or restore is due, less than 0 when it was before; undefined when none is.
+ * Those of `busy` accounts do not count.
+ */
+export async function msUntilDue(db: Db, busy: string[]): Promise<number | undefined> {
   const text = `select ${epochMs("due.at")} - ${epochMs("now()")} as "inMs" from (select least(
-      (select min(due_at) from backups), (select min(due_at) from restores r where ${RESTORE_POSSIBLE})) as at) due`;
-  return (await one<{ inMs: number | null }>(db, "backups_next", text, []))?.inMs ?? undefined;
+      (select min(due_at) from backups where account_id <> all($1::text[])),
+      (select min(due_at) from restores r where ${RESTORE_POSSIBLE} and ${RESTORE_OF_OTHERS})) as at) due`;
+  return (await one<{ inMs: number | null }>(db, "backups_next", text, [busy]))?.inMs ?? undefined;
 }
 
 /** Prolongs the lease of a backup that is being made. Returns 0 when it is to be removed, or was taken again. */

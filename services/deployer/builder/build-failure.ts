@@ -76,6 +76,23 @@ export function diskFull(): BuildFailure {
   return new BuildFailure("build", "disk_full", "There is no room left on the disk to build.");
 }
 
+/** What managers of packages print where a lock file was not written again after the dependencies changed. */
+const OUTDATED_LOCK_FILE =
+  /can only install packages when your package\.json and|ERR_PNPM_OUTDATED_LOCKFILE|lockfile needs to be updated|lockfile would have been modified|lockfile had changes, but lockfile is frozen|Your Pipfile\.lock/;
+
+/** Whether a line that an install printed says that its lock file is out of date. */
+export function saysOutdatedLock(line: string): boolean {
+  return OUTDATED_LOCK_FILE.test(line);
+}
+
+export function lockFileOutdated(): BuildFailure {
+  return new BuildFailure(
+    "build",
+    "install_failed",
+    "The lock file is out of date: the dependencies were changed without it. Install them where you develop, as with “npm install”, and deploy the lock file that this writes.",
+  );
+}
+
 /** Returns the `BuildFailure` for an error of a full disk, and every other error as it is. */
 export function toBuildFailure(error: unknown): unknown {
   return (error as NodeJS.ErrnoException).code === "ENOSPC" ? diskFull() : error;

@@ -105,7 +105,7 @@ async function service() {
         wanted,
       ),
     );
-  const remove = () => transaction(pool, (tx) => deleteServices(tx, "id", id!, true, path));
+  const remove = () => transaction(pool, (tx) => deleteServices(tx, "id", [id!], true, path));
   const isGone = async () => (await pool.query("select from services where id = $1", [id])).rowCount === 0;
   const state = async () =>
     (

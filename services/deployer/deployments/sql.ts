@@ -183,7 +183,7 @@ export async function listDeployments(db: Db, serviceId: string, before: number 
     db,
     "deployment_page",
     `select ${DEPLOYMENT} from deployments d
-     where d.service_id = $1 and ($2::int is null or d.version < $2) order by d.version desc limit $3`,
+     where d.service_id = $1 and d.version < coalesce($2::int, 2147483647) order by d.version desc limit $3`,
     [serviceId, before, limit],
   );
   return found.map(toMessage);

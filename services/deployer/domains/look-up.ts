@@ -6,6 +6,8 @@ const TIMEOUT_MS = 3_000;
 const TRIES = 2;
 /** How many CNAMEs may follow each other. */
 const MAX_CHAIN = 8;
+/** Shorter than the lease of a domain: what a slow server makes longer would never be recorded, and begun again for good. */
+const MOST_MS = 30_000;
 
 /** What DNS says of a domain. `unknown`: no server gave an answer that says so. */
 export type Seen = {
@@ -21,23 +23,24 @@ export type LookUp = (claim: Claim, signal?: AbortSignal) => Promise<Seen>;
  * Returns what looks up the records of domains. Each server is asked by itself, and one that found a record is enough:
  * others may have cached that there was none. Nothing is cached here, as a new resolver is used each time.
  */
-export function createLookUp(servers: string[], settings: DomainSettings): LookUp {
+export function createLookUp(servers: string[], settings: DomainSettings, mostMs = MOST_MS): LookUp {
   const groups = servers.length > 0 ? servers.map((server) => [server]) : [undefined];
 
   /** Returns the answers of all servers; undefined when none answered. */
-  async function ask<T>(query: (resolver: Resolver) => Promise<T[]>, signal?: AbortSignal) {
+  async function ask<T>(query: (resolver: Resolver) => Promise<T[]>, signal: AbortSignal) {
+    if (signal.aborted) return undefined;
     const answers = await Promise.all(
       groups.map(async (group) => {
         const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES });
         if (group) resolver.setServers(group);
         const cancel = () => resolver.cancel();
-        signal?.addEventListener("abort", cancel, { once: true });
+        signal.addEventListener("abort", cancel, { once: true });
         try {
           return await query(resolver);
         } catch (error) {
           return isNegative(error) ? [] : undefined;
         } finally {
-          signal?.removeEventListener("abort", cancel);
+          signal.removeEventListener("abort", cancel);
         }
       }),
     );
@@ -45,13 +48,13 @@ export function createLookUp(servers: string[], settings: DomainSettings): LookU
     return known.length > 0 ? known.flat() : undefined;
   }
 
-  async function hasToken(claim: Claim, signal?: AbortSignal): Promise<Known> {
+  async function hasToken(claim: Claim, signal: AbortSignal): Promise<Known> {
     const texts = await ask((resolver) => resolver.resolveTxt(challengeName(claim.host)), signal);
     const token = tokenOf(claim);
     return texts ? known(texts.some((chunks) => chunks.join("").trim() === token)) : "unknown";
   }
 
-  async function pointsTo(host: string, target: string, signal?: AbortSignal): Promise<Known> {
+  async function pointsTo(host: string, target: string, signal: AbortSignal): Promise<Known> {
     let names = [host];
     const seen = new Set<string>();
     for (let link = 0; link < MAX_CHAIN && names.length > 0; link++) {
@@ -68,7 +71,7 @@ export function createLookUp(servers: string[], settings: DomainSettings): LookU
     return "missing";
   }
 
-  async function addressesOf(host: string, signal?: AbortSignal): Promise<string[] | undefined> {
+  async function addressesOf(host: string, signal: AbortSignal): Promise<string[] | undefined> {
     const both = await Promise.all([
       ask((resolver) => resolver.resolve4(host), signal),
       ask((resolver) => resolver.resolve6(host), signal),
@@ -77,7 +80,7 @@ export function createLookUp(servers: string[], settings: DomainSettings): LookU
     return answered.length > 0 ? answered.flat() : undefined;
   }
 
-  async function leadsHere(host: string, target: string | undefined, signal?: AbortSignal): Promise<Known> {
+  async function leadsHere(host: string, target: string | undefined, signal: AbortSignal): Promise<Known> {
     // Any name under a wildcard would do: a resolver takes the asterisk for one.
     const [its, own] = await Promise.all([
       addressesOf(host, signal),
@@ -88,7 +91,9 @@ export function createLookUp(servers: string[], settings: DomainSettings): LookU
     return known(its.some((address) => here.has(address)));
   }
 
-  return async (claim, signal) => {
+  return async (claim, stopping) => {
+    const late = AbortSignal.timeout(mostMs);
+    const signal = stopping ? AbortSignal.any([stopping, late]) : late;
     const target = targetOf(claim.serviceId, settings);
     const [txt, cname, direct] = await Promise.all([
       hasToken(claim, signal),

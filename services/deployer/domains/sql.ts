@@ -1,5 +1,6 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
+import { isBelow } from "../../kit/postgres/paging.ts";
 import type { ServedHost } from "../runtime/port.ts";
 import type { State } from "./decide.ts";
 
@@ -52,7 +53,7 @@ export function listDomains(db: Db, serviceId: string, before: string | undefine
   return many<DomainRow>(
     db,
     "domains_list",
-    `select ${SHOWN} from domains where service_id = $1 and deleting_at is null and ($2::text is null or id < $2)
+    `select ${SHOWN} from domains where service_id = $1 and deleting_at is null and ${isBelow("id", "$2")}
      order by id desc limit $3`,
     [serviceId, before, limit],
   );

@@ -1,6 +1,7 @@
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { type Answer, decode, encode, type Packet, streamDecode, streamEncode } from "dns-packet";
 
 type Records = Partial<Record<"A" | "AAAA" | "CNAME" | "TXT", string[]>>;
@@ -10,6 +11,7 @@ export async function startDns({ address: own = "127.0.0.1", port: ownPort = 0 }
   const zone = new Map<string, Records>();
   let asked = 0;
   let silent = false;
+  let delayMs = 0;
   function answerTo(query: Packet): Packet | undefined {
     asked++;
     if (silent) return undefined;
@@ -27,13 +29,15 @@ export async function startDns({ address: own = "127.0.0.1", port: ownPort = 0 }
   // Some ask by TCP alone. A question is small enough to arrive as a whole.
   const stream = createServer((connection) => {
     connection.on("error", () => {});
-    connection.on("data", (message) => {
+    connection.on("data", async (message) => {
+      await delay(delayMs);
       const answer = answerTo(streamDecode(message));
       if (answer) connection.write(streamEncode(answer));
     });
   });
   const socket = await listenOnBoth(stream, ownPort, own);
-  socket.on("message", (message, { port, address }) => {
+  socket.on("message", async (message, { port, address }) => {
+    await delay(delayMs);
     const answer = answerTo(decode(message));
     if (answer) socket.send(encode(answer), port, address);
   });
@@ -45,8 +49,13 @@ export async function startDns({ address: own = "127.0.0.1", port: ownPort = 0 }
     silence: (now: boolean) => {
       silent = now;
     },
+    /** From now on each answer takes so long. */
+    slow: (ms: number) => {
+      delayMs = ms;
+    },
     asked: () => asked,
     async stop() {
+      silent = true;
       stream.close();
       await new Promise<void>((resolve) => socket.close(resolve));
     },

@@ -57,8 +57,8 @@ export async function notifyReconcilers(db: Db): Promise<void> {
 
 /**
  * Leases at most `limit` services to the owner and returns them: those that are due, those whose owner has died, and
- * its own that are not `inProgress`. A service in progress is returned only if it is due and still leased to the owner:
- * with the lease it lost the work to another process.
+ * its own that are not `inProgress`. First those with a deployment, which somebody waits for. A service in progress is
+ * returned only if it is due and still leased to the owner: with the lease it lost the work to another process.
  */
 export function claim(db: Db, owner: number, inProgress: string[], limit: number) {
   return many<{ serviceId: string }>(
@@ -67,8 +67,10 @@ export function claim(db: Db, owner: number, inProgress: string[], limit: number
     `with due as (
        select w.service_id from work w
        where (w.lease_owner = $1 and (w.next_at <= now() or w.service_id <> all($3)))
-         or (w.service_id <> all($3) and ${FREE} and (w.next_at <= now() or w.lease_owner is not null))
-       order by w.next_at limit $2 for update skip locked)
+         or ((w.next_at <= now() or w.lease_owner is not null) and w.service_id <> all($3) and ${FREE})
+       order by w.service_id in (select service_id from deployments where status in ('queued', 'built')) desc,
+         w.next_at
+       limit $2 for update skip locked)
      update work w set next_at = null, lease_owner = $1, lease_until = ${LEASE_END}
      from due where w.service_id = due.service_id returning w.service_id as "serviceId", ${RELAXED}`,
     [owner, limit, inProgress],

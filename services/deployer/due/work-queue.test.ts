@@ -1,38 +1,13 @@
-import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test, vi } from "vitest";
-import { newId } from "../../kit/ids.ts";
 import { createLog } from "../../kit/log.ts";
-import { createPool, type Pool } from "../../kit/postgres/db.ts";
-import { migrate } from "../../kit/postgres/migrate.ts";
-import { eventually, testDatabase } from "../../kit/testing/testing.ts";
-import { mergeConfig } from "../projects/service-config.ts";
-import { insertService } from "../projects/services-sql.ts";
-import { insertEnvironment, insertProject } from "../projects/sql.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import { eventually } from "../../kit/testing/testing.ts";
 import { enqueue } from "./sql.ts";
+import { openDatabase } from "./testing.ts";
 import { startWorkQueue } from "./work-queue.ts";
 
 const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
-
-/** A database with so many services. */
-async function openDatabase(services: number) {
-  const database = await testDatabase(["deployer"]);
-  const pool = createPool(database.url("deployer"));
-  await migrate(pool, join(import.meta.dirname, "../migrations"));
-  const [accountId, projectId, environmentId] = ["acc_work", newId("prj"), newId("env")];
-  await insertProject(pool, projectId, accountId, "work");
-  await insertEnvironment(pool, environmentId, accountId, projectId, "production");
-  const config = mergeConfig("web", undefined, undefined);
-  const more = { type: "web", source: {}, config, staged: false, addonState: undefined };
-  const ids = Array.from({ length: services }, () => newId("svc"));
-  for (const [at, id] of ids.entries())
-    await insertService(pool, { id, accountId, projectId, environmentId, name: `web${at}`, ...more });
-  const drop = async () => {
-    await pool.end();
-    await database.drop();
-  };
-  return { pool, ids, drop };
-}
 
 test("a service gets another step when its background work ends just after one", async () => {
   const { pool, ids, drop } = await openDatabase(1);
@@ -144,6 +119,48 @@ test("services that become due together all get a step, and take few statements 
     });
     expect(statements).toBe(2);
   } finally {
+    await queue.stop();
+    await drop();
+  }
+});
+
+test("however many services are due, a hundred at most are in hand, and those with a deployment come first", async () => {
+  const { pool, ids, drop } = await openDatabase(400);
+  const deployed = ids.at(-1)!;
+  const begun: string[] = [];
+  const ends: (() => void)[] = [];
+  let most = 0;
+  const queue = startWorkQueue({
+    pool,
+    log,
+    owner: 1,
+    background: () => [],
+    step: (id) =>
+      new Promise((resolve) => {
+        begun.push(id);
+        ends.push(() => resolve(undefined));
+        most = Math.max(most, ends.length);
+      }),
+  });
+  try {
+    await enqueue(pool, ids.slice(0, -1));
+    queue.wake();
+    await eventually("some are in hand", async () => begun.length >= 100);
+    const before = begun.length;
+    await pool.query(
+      `insert into deployments (id, service_id, version, status, config, source)
+       select 'dep_1', id, 1, 'queued', config, source from services where id = $1`,
+      [deployed],
+    );
+    await enqueue(pool, [deployed]);
+    await eventually("all had a step", async () => {
+      for (const end of ends.splice(0, 10)) end();
+      return begun.length === ids.length;
+    });
+    expect(most).toBe(100);
+    expect(begun.indexOf(deployed)).toBeLessThan(before + 50);
+  } finally {
+    for (const end of ends) end();
     await queue.stop();
     await drop();
   }

@@ -14,8 +14,11 @@ export type WorkQueueDeps = {
   log: Logger;
   /** Owner of this process's leases. */
   owner: number;
-  /** Does what a service needs now; returns the milliseconds until its next step. */
-  step: (serviceId: string) => Promise<number | undefined>;
+  /**
+   * Does what a service needs now; returns the milliseconds until its next step. Calls `reading` each time before it reads
+   * all that it decides by: what made the service due until then needs no other step.
+   */
+  step: (serviceId: string, reading: () => void) => Promise<number | undefined>;
   /** Returns the services that this process works on between steps, as by a build: their leases are kept. */
   background: () => string[];
 };
@@ -28,8 +31,12 @@ const errors = new Counter({
 });
 
 const BATCH = 50;
+/** More steps at once would not end earlier: they would wait for connections, and those that wait too long fail. */
+const MAX_IN_PROGRESS = 100;
 /** A step that takes longer hangs: its lease is no longer prolonged, so that another process may try. */
 const STUCK_MS = 120_000;
+/** The pauses after steps that failed. */
+const PAUSES = { firstMs: 500, maxMs: 30_000 };
 /** How long a stop waits for steps in progress. */
 const STOP_MS = 4_000;
 
@@ -44,7 +51,7 @@ export function startWorkQueue(deps: WorkQueueDeps) {
   /** Services that are due, which the database does not know yet. */
   const gathered = new Set<string>();
   let isEnqueuing = false;
-  const backoff = createBackoff();
+  const backoff = createBackoff(PAUSES);
   let stopping = false;
 
   // Claims and releases run one after the other, so that a lease that was just claimed again is not released.
@@ -57,7 +64,7 @@ export function startWorkQueue(deps: WorkQueueDeps) {
     try {
       do {
         again.delete(serviceId);
-        wakeIn = await step(serviceId);
+        wakeIn = await step(serviceId, () => void again.delete(serviceId));
       } while (again.has(serviceId) && !stopping);
       if (!background().includes(serviceId)) backoff.succeeded(serviceId);
     } catch (error) {
@@ -68,8 +75,10 @@ export function startWorkQueue(deps: WorkQueueDeps) {
     // What a stop left undone is due for the next process.
     if (stopping) wakeIn = 0;
     await inTurn(async () => {
+      const wasFull = inProgress.size >= MAX_IN_PROGRESS;
       inProgress.delete(serviceId);
       await releaseLease(serviceId, again.delete(serviceId) ? 0 : wakeIn);
+      if (wasFull) claims.wake();
     });
   }
 
@@ -93,17 +102,21 @@ export function startWorkQueue(deps: WorkQueueDeps) {
     if (wakeIn !== undefined && wakeIn < CLAIM.everyMs) claims.wake();
   }
 
-  /** Claims due services and begins a step of each. */
+  /** Claims due services and begins a step of each. When there is no room for more, the end of a step claims the next. */
   async function claimDue(): Promise<Next> {
+    let room = 0;
     const count = await inTurn(async () => {
-      const claimed = await sql.claim(pool, owner, [...inProgress.keys(), ...background()], BATCH);
+      room = Math.min(BATCH, MAX_IN_PROGRESS - inProgress.size);
+      if (room <= 0) return 0;
+      const claimed = await sql.claim(pool, owner, [...inProgress.keys(), ...background()], room);
       for (const { serviceId } of claimed) {
         if (inProgress.has(serviceId)) again.add(serviceId);
         else begin(serviceId);
       }
       return claimed.length;
     });
-    if (count === BATCH) return "more";
+    if (room <= 0) return undefined;
+    if (count === room) return "more";
     const due = await sql.msUntilDue(pool);
     if (due === undefined) return undefined;
     // What is due and could not be claimed is leased by another process.

@@ -1,11 +1,9 @@
-import {
-  createKubernetesAddons,
-  imagesOf,
-  type KubernetesAddonsOptions,
-} from "../addons/kubernetes/adapter.ts";
+import { createKubernetesAddons, type KubernetesAddonsOptions } from "../addons/kubernetes/adapter.ts";
 import { type CnpgAddonsOptions, createCnpgAddons } from "../addons/kubernetes/cnpg/adapter.ts";
 import type { PostgresEngine } from "../addons/kubernetes/config.ts";
 import { createAddonEngines } from "../addons/kubernetes/engines.ts";
+import { createPoolers, type PoolersOptions } from "../addons/kubernetes/pooler/adapter.ts";
+import { imagesOf } from "../addons/kubernetes/versions.ts";
 import { createEnvironments } from "../runtime/kubernetes/namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../runtime/kubernetes/options.ts";
 import { createKubernetesRuntime } from "../runtime/kubernetes/runtime.ts";
@@ -20,11 +18,13 @@ type AddonOptions = Pick<
   | "pullSecret"
   | "placement"
   | "user"
+  | "dns"
   | "copies"
 > & {
   postgres: Pick<CnpgAddonsOptions, "operatorNamespace" | "egress" | "archive" | "emptyArchive"> & {
     engine: PostgresEngine;
   };
+  pooler: Pick<PoolersOptions, "image">;
 };
 
 type Environment = { accountId: string; projectId: string; environmentId: string };
@@ -53,6 +53,7 @@ export function createClusterView(options: KubernetesRuntimeOptions, addons: Add
     ...{ kube, log, namespacePrefix, loki, prometheusUrl, engine },
     sets: createKubernetesAddons(common),
     ...(cnpg && { cnpg }),
+    poolers: createPoolers({ ...common, ...addons.pooler }),
   });
   return {
     runtime,

@@ -24,6 +24,9 @@ import type { Engine } from "./local.ts";
 const COMPARE_MS = 30_000;
 const ROLLOUT_DEADLINE_MS = 300_000;
 
+/** Where accounts may have logins, each namespace has a Secret for them, which each app names; without one, with this. */
+export const withoutLogins = () => JSON.stringify({ auths: {} });
+
 /**
  * Runs everything on the cluster that this process is in: uploads in an S3 bucket, builds as Jobs, releases as
  * Deployments, addons as StatefulSets. It keeps no state of its own. Any number of processes answer requests; one that
@@ -50,11 +53,10 @@ export async function startKubernetesEngine(
     read(config.registryPullAuth),
   ]);
   const registryAuth = nodeLogins(config, { pushLogin, pullLogin });
-  // Where accounts have logins, each namespace has a Secret for them, and each app names it.
-  const noLogins = config.accountRegistries === "on" ? () => JSON.stringify({ auths: {} }) : undefined;
-  const pulls = registryAuth ?? noLogins;
+  const pulls = registryAuth ?? (config.accountRegistries === "on" ? withoutLogins : undefined);
   const options = runtimeOptions(config, { kube, log, plansOf, registryAuth: pulls });
   const archive = archiveOf(config);
+  const dns = { ports: dnsPorts(config.dnsPorts), to: config.dnsPeers };
   const addons = {
     images: config.addonImages,
     earlierImages: config.addonEarlierImages,
@@ -65,12 +67,14 @@ export async function startKubernetesEngine(
     // On any architecture: their images are not built here.
     placement: config.appsPlacement,
     user: config.addonUser,
+    dns,
     postgres: {
       engine: config.addonPostgresEngine,
       operatorNamespace: config.addonOperatorNamespace,
-      egress: [{ ports: dnsPorts(config.dnsPorts), to: config.dnsPeers }, ...config.addonInstancesTo],
+      egress: [dns, ...config.addonInstancesTo],
       ...(archive && { archive, emptyArchive: (prefix: string) => removeAll(archive, prefix) }),
     },
+    pooler: { image: config.addonPoolerImage },
     ...(config.addonCopyImage !== undefined && { copies: { image: config.addonCopyImage, store } }),
   };
   const begin = () => createClusterView(options, addons);

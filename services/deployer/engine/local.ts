@@ -79,10 +79,10 @@ export async function startLocalEngine(config: LocalConfig, secrets: Secrets, lo
   });
   await runtime.start();
   const path = () => process.env.PATH;
-  const redis = createRedisServers({ folder: folder("redis"), log, path });
+  const redis = createRedisServers({ folder: folder("redis"), log, path, walls });
   const redisProgram = createRedisProgram({ folder: config.programsDir, path, log });
   await redis.start();
-  const redisProofs = createRedisProofs({ folder: folder("redis-proofs"), path });
+  const redisProofs = createRedisProofs({ folder: folder("redis-proofs"), path, walls });
   await redisProofs.removeAll();
   return {
     addonServers: createLocalAddons({

@@ -240,3 +240,33 @@ test("a cron service rolls back as others do, with its schedule as it is now", a
   await until(path, 3, "applied");
   await eventually("it is live", async () => (await catalog.getService(path)).liveVersion === 3);
 });
+
+test("any number of services whose deletion is held up delay no others", async () => {
+  const { id, due, untilRuns } = await cronService(berth, {});
+  // Nobody works on these: what is left of them stays.
+  await berth.pool.query(
+    `with deleted as (
+       insert into services (id, account_id, project_id, environment_id, name, type, source, config, staged, deleting_at)
+       select id || n, account_id, project_id, environment_id, name || n, type, source, config, false, now()
+       from services, generate_series(1, 100) n where id = $1 returning id)
+     insert into schedules (service_id, next_at) select id, now() - interval '1 hour' from deleted`,
+    [id],
+  );
+  await due();
+  await untilRuns(1, "succeeded");
+});
+
+test("any number of services whose runs cannot be started delay no others", async () => {
+  const { id, due, untilRuns } = await cronService(berth, {});
+  await berth.pool.query(
+    `with broken as (
+       insert into services (id, account_id, project_id, environment_id, name, type, source, config, staged)
+       select id || n, account_id, project_id, environment_id, name || n, type, source,
+         config || '{"schedule": "no schedule"}', false
+       from services, generate_series(1, 100) n where id = $1 returning id)
+     insert into schedules (service_id, next_at) select id, now() - interval '1 hour' from broken`,
+    [id],
+  );
+  await due();
+  await untilRuns(1, "succeeded");
+});

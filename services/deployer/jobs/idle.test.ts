@@ -17,5 +17,5 @@ afterAll(async () => {
 });
 
 test("where nothing is to run, nothing is due: neither task asks before its period is over", async () => {
-  expect([await msUntilNext(pool), await msUntilDue(pool)]).toEqual([undefined, undefined]);
+  expect([await msUntilNext(pool, []), await msUntilDue(pool)]).toEqual([undefined, undefined]);
 });

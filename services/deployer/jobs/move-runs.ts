@@ -70,7 +70,12 @@ export function startMovingRuns(deps: MoveRunsDeps) {
 
   async function follow(run: sql.TakenRun): Promise<void> {
     const ranMs = run.now - (run.startedAt ?? run.now);
-    const status = await observe(run);
+    const status = await observe(run).catch((err) => {
+      // No run waits for good: not for the values of secrets, which may be lost.
+      if (ranMs < (run.timeoutSeconds + LATER_SECONDS) * 1_000) throw err;
+      log.warn({ err, run: run.id }, "the rest of a run's output is lost");
+      return runtime.runs.status(placeOf(run));
+    });
     if (status?.state !== "running") return end(run, toEnd(status));
     if (ranMs < run.timeoutSeconds * 1_000)
       return void (await sql.postpone(

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { RunService } from "../../../proto/gen/berth/deployer/v1/runs_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
@@ -84,6 +84,23 @@ test("a run that takes longer than its limit is ended", async () => {
   expect(ended).toMatchObject({ status: "timed_out" });
   expect(ended.message).toContain("longer than 1 second");
   await eventually("its processes are gone", async () => !existsSync(folderOf(id)));
+});
+
+test("a run whose output cannot be recorded ends all the same, five minutes after its limit", async () => {
+  const { run, waiting, go, get, written, id } = await serviceWithRuns(berth);
+  const { id: runId } = await run(waiting);
+  await eventually("it has begun", async () => written() === "ran\n");
+  berth.variables.setAway(true);
+  onTestFinished(() => berth.variables.setAway(false));
+  go();
+  const asked = berth.variables.asked();
+  await eventually("its output was to be recorded", async () => berth.variables.asked() > asked);
+  expect((await get(runId)).status).toBe("running");
+  await berth.pool.query(
+    "update runs set started_at = now() - make_interval(secs => timeout_seconds + 300) where service_id = $1",
+    [id],
+  );
+  await eventually("it has ended", async () => (await get(runId)).status === "succeeded");
 });
 
 test("of a run's output the first 5000 lines are kept, and at most 1 MiB", async () => {

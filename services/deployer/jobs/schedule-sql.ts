@@ -15,16 +15,21 @@ export function setNext(tx: Tx, serviceId: string, at: number | undefined) {
   );
 }
 
-/** Returns the services whose next run is due, the longest first. */
-export async function listDue(db: Db, limit: number): Promise<string[]> {
-  const text = "select service_id as id from schedules where next_at <= now() order by next_at limit $1";
-  return (await many<{ id: string }>(db, "schedules_due", text, [limit])).map(({ id }) => id);
+/** Returns the services, except for some, whose next run is due, the longest first. */
+export async function listDue(db: Db, except: string[], limit: number): Promise<string[]> {
+  const text = `select service_id as id from schedules where next_at <= now() and service_id <> all($1)
+    order by next_at limit $2`;
+  return (await many<{ id: string }>(db, "schedules_due", text, [except, limit])).map(({ id }) => id);
 }
 
-/** Returns in how many ms the next run of any service is due, less than 0 when it was before; undefined when none is. */
-export async function msUntilNext(db: Db): Promise<number | undefined> {
-  const text = `select ${epochMs("min(next_at)")} - ${epochMs("now()")} as "inMs" from schedules`;
-  return (await one<{ inMs?: number | null }>(db, "schedules_next", text, []))?.inMs ?? undefined;
+/**
+ * Returns in how many ms the next run of any service, except for some, is due, less than 0 when it was before; undefined when
+ * none is.
+ */
+export async function msUntilNext(db: Db, except: string[]): Promise<number | undefined> {
+  const text = `select ${epochMs("min(next_at)")} - ${epochMs("now()")} as "inMs" from schedules
+    where service_id <> all($1)`;
+  return (await one<{ inMs?: number | null }>(db, "schedules_next", text, [except]))?.inMs ?? undefined;
 }
 
 export type ScheduledService = {

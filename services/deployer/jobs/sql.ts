@@ -1,5 +1,6 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
+import { isBelow } from "../../kit/postgres/paging.ts";
 import { epochMs } from "../shared/epoch-ms.ts";
 
 export type RunState = "queued" | "running" | "succeeded" | "failed" | "canceled" | "timed_out" | "lost";
@@ -105,7 +106,7 @@ export function listRuns(
     db,
     "runs_list",
     `select ${SHOWN} from runs
-     where service_id = $1 and ($2::text is null or status = $2) and ($3::text is null or id < $3)
+     where service_id = $1 and ($2::text is null or status = $2) and ${isBelow("id", "$3")}
      order by id desc limit $4`,
     [serviceId, status, before, limit],
   );

@@ -4,6 +4,7 @@ import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { type Next, startTask } from "../../kit/tasks/task.ts";
 import { findRunLimit } from "../accounts/quotas.ts";
+import { createBackoff } from "../due/backoff.ts";
 import { START_SCHEDULED } from "../tasks.ts";
 import { decideDue, nextTime } from "../terms/schedule.ts";
 import type { StoredConfig } from "../terms/stored-config.ts";
@@ -15,8 +16,8 @@ import * as sql from "./sql.ts";
 
 const BATCH = 100;
 const AT_ONCE = 5;
-/** What is due and cannot be taken, as its service is being deleted, is not asked for again and again. */
-const SOONEST_MS = 500;
+/** Of a service whose run could not be started: meanwhile the others have their turn. */
+const PAUSES = { firstMs: 10_000, maxMs: 300_000 };
 
 type ScheduledDeps = {
   pool: Pool;
@@ -32,28 +33,26 @@ type ScheduledDeps = {
  * whenever they are killed, none is doubled.
  */
 export function startScheduled({ pool, entitlementsOf, log, wake }: ScheduledDeps) {
-  async function startOne(serviceId: string): Promise<boolean> {
+  const backoff = createBackoff(PAUSES);
+
+  async function startOne(serviceId: string): Promise<void> {
     try {
       await transaction(pool, (tx) => takeTime(tx, entitlementsOf, serviceId));
-      return true;
+      backoff.succeeded(serviceId);
     } catch (err) {
-      log.warn({ err, service: serviceId }, "a scheduled run could not be started; trying again");
-      return false;
+      const pauseMs = backoff.failed(serviceId);
+      log.warn({ err, service: serviceId, pauseMs }, "a scheduled run could not be started; trying again");
     }
   }
 
   async function startDue(): Promise<Next> {
-    const due = await schedules.listDue(pool, BATCH);
-    let failed = false;
-    for (let at = 0; at < due.length; at += AT_ONCE) {
-      const done = await Promise.all(due.slice(at, at + AT_ONCE).map(startOne));
-      failed ||= done.includes(false);
-    }
+    const due = await schedules.listDue(pool, backoff.pausing(), BATCH);
+    for (let at = 0; at < due.length; at += AT_ONCE)
+      await Promise.all(due.slice(at, at + AT_ONCE).map(startOne));
     if (due.length > 0) wake();
-    if (failed) return undefined;
     if (due.length === BATCH) return "more";
-    const inMs = await schedules.msUntilNext(pool);
-    return inMs === undefined ? undefined : { inMs: Math.max(inMs, SOONEST_MS) };
+    const inMs = await schedules.msUntilNext(pool, backoff.pausing());
+    return inMs === undefined ? undefined : { inMs: Math.max(inMs, 0) };
   }
 
   return startTask(START_SCHEDULED, startDue, { log });
@@ -70,10 +69,12 @@ export async function reschedule(
 
 async function takeTime(tx: Tx, entitlementsOf: EntitlementsOf, serviceId: string): Promise<void> {
   const service = await schedules.lockScheduled(tx, serviceId);
-  if (!service || service.deleting || service.dueAt > service.now) return;
-  const { accountId, config, liveVersion, suspended } = service;
+  if (!service || service.dueAt > service.now) return;
+  const { accountId, config, deleting, liveVersion, suspended } = service;
   const { schedule = "", timeZone, overlap = "forbid" } = config;
-  const { run, next } = schedule ? decideDue({ schedule, timeZone }, service.dueAt, service.now) : {};
+  // One that is being deleted has no further times: they would stay due, before those of others.
+  const { run, next } =
+    schedule && !deleting ? decideDue({ schedule, timeZone }, service.dueAt, service.now) : {};
   await schedules.setNext(tx, serviceId, next);
   if (run === undefined || liveVersion === null || suspended) return;
   const active = overlap === "allow" ? [] : await schedules.listActive(tx, serviceId);

@@ -9,7 +9,10 @@ export type Owner = {
   serviceId?: string;
   version?: number;
   revision?: number;
-  /** What the object serves: `app`, `addon`, `copy` (of an addon's data), `moment` (of its past), `build` or `host`. */
+  /**
+   * What the object serves: `app`, `addon`, `pooler` (of an addon's connections), `copy` (of its data), `moment` (of its past),
+   * `build` or `host`.
+   */
   kind?: string;
 };
 
@@ -25,6 +28,7 @@ export const label = (
     | "service"
     | "run"
     | "copy"
+    | "pooler"
     | "proof"
     | "moment"
     | "access"

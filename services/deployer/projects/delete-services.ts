@@ -1,6 +1,6 @@
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { ServiceDeletedSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { emit } from "../../kit/events/outbox.ts";
+import { emitAll, eventOf } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import { conflict } from "../../kit/rpc/refusals.ts";
 import { notifyReconcilers, wakeAwaiting } from "../due/sql.ts";
@@ -15,34 +15,37 @@ const MAX_LISTED = 20;
 export type ServiceNaming = { projectName: string; environmentName: string; byUserId: string };
 
 /**
- * Marks the services of a scope as being deleted, emits their events, and returns how many they are. The newest backup of
+ * Marks the services of these scopes as being deleted, emits their events, and returns them. The newest backup of
  * each addon is kept for `backupDays` (docs/addons.md#deleted-addons). `alone` names a service that is deleted by itself, not
  * with its environment. Throws 409 impact_confirmation_required when some are live and the impact was not confirmed.
  */
 export async function deleteServices(
   tx: Tx,
   column: DeletionColumn,
-  id: string,
+  scopeIds: string[],
   confirmed: boolean | undefined,
-  { backupDays = 0, ...path }: { accountId: string; projectId: string; backupDays?: number },
+  { backupDays = 0, accountId }: { accountId: string; backupDays?: number },
   alone?: ServiceNaming,
-): Promise<number> {
-  const marked = await markServices(tx, column, id);
+): Promise<{ id: string; projectId: string }[]> {
+  const marked = await markServices(tx, column, scopeIds);
   const live = marked.filter((service) => service.live);
   const addons = marked.filter((service) => !isDeployable(service.type)).map((addon) => addon.id);
   const keeps = addons.length > 0 && backupDays > 0;
-  const kept = keeps ? await keepNewestBackups(tx, path.accountId, addons, backupDays) : NONE_KEPT;
+  const kept = keeps ? await keepNewestBackups(tx, accountId, addons, backupDays) : NONE_KEPT;
   if (live.length > 0 && !confirmed) throw confirmationRequired(live, kept);
   const ids = marked.map((service) => service.id);
   // Usage ends with the request, however long the removal takes.
   await stopUsage(tx, ids);
   await wakeAwaiting(tx, ids);
-  for (const { id: serviceId, environmentId, name, type } of marked) {
-    const event = { ...path, environmentId, serviceId, name, type, withEnvironment: !alone, ...alone };
-    await emit(tx, ServiceDeletedSchema, path.accountId, event);
-  }
+  const events = marked.map(({ id: serviceId, live: _, ...service }) =>
+    eventOf(ServiceDeletedSchema, accountId, {
+      ...{ ...service, accountId, serviceId, withEnvironment: !alone },
+      ...alone,
+    }),
+  );
+  await emitAll(tx, events);
   await notifyReconcilers(tx);
-  return marked.length;
+  return marked;
 }
 
 type Kept = { count: number; until?: Timestamp };

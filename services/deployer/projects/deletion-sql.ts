@@ -4,20 +4,30 @@ import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
 /** Column of `services` by which a deletion selects. */
 export type DeletionColumn = "project_id" | "environment_id" | "id";
 
+type MarkedService = {
+  id: string;
+  name: string;
+  type: string;
+  projectId: string;
+  environmentId: string;
+  live: boolean;
+};
+
 /**
  * Marks services as being deleted. Returns those that were not yet, oldest first; `live` means that a release is
  * applied or that an addon holds data.
  */
-export function markServices(db: Db, column: DeletionColumn, id: string) {
-  return many<{ id: string; name: string; type: string; environmentId: string; live: boolean }>(
+export function markServices(db: Db, column: DeletionColumn, ids: string[]) {
+  return many<MarkedService>(
     db,
     `service_mark_${column}`,
     `with marked as (
-       update services set deleting_at = now() where ${column} = $1 and deleting_at is null
-       returning id, name, type, environment_id, live_version is not null or addon_state = 'ready' as live),
+       update services set deleting_at = now() where ${column} = any($1) and deleting_at is null
+       returning id, name, type, project_id, environment_id, live_version is not null or addon_state = 'ready' as live),
      due as (update work set next_at = now() where service_id in (select id from marked))
-     select id, name, type, environment_id as "environmentId", coalesce(live, false) as live from marked order by id`,
-    [id],
+     select id, name, type, project_id as "projectId", environment_id as "environmentId", coalesce(live, false) as live
+     from marked order by id`,
+    [ids],
   );
 }
 
@@ -56,41 +66,78 @@ export async function keepNewestBackups(tx: Tx, accountId: string, serviceIds: s
   return { count: kept.length, until: kept[0]?.until };
 }
 
-export function markEnvironments(db: Db, column: "project_id" | "id", id: string) {
-  return many<{ id: string; name: string }>(
+export function markEnvironments(db: Db, column: "project_id" | "id", ids: string[]) {
+  return many<{ id: string; name: string; projectId: string }>(
     db,
     `environment_mark_${column}`,
-    `update environments set deleting_at = now() where ${column} = $1 and deleting_at is null returning id, name`,
-    [id],
+    `update environments set deleting_at = now() where ${column} = any($1) and deleting_at is null
+     returning id, name, project_id as "projectId"`,
+    [ids],
   );
 }
 
-export function markProject(db: Db, id: string) {
-  return execute(
+export function markProjects(db: Db, ids: string[]) {
+  return many<{ id: string; name: string }>(
     db,
     "project_mark",
-    "update projects set deleting_at = now() where id = $1 and deleting_at is null",
-    [id],
+    "update projects set deleting_at = now() where id = any($1) and deleting_at is null returning id, name",
+    [ids],
   );
 }
 
-/** Removes marked environments without services, then the project if it is marked and has no environments. */
-export async function pruneProject(db: Db, projectId: string): Promise<void> {
-  // Otherwise two transactions that remove the last two services would each still see the other one.
-  await many(db, "project_lock", "select id from projects where id = $1 for update", [projectId]);
+/** Removes marked environments without services, then the projects of these that are marked and have no environments. */
+export async function pruneProjects(db: Db, projectIds: string[]): Promise<void> {
+  await lockProjects(db, projectIds);
   await execute(
     db,
     "environment_prune",
-    `delete from environments e where e.project_id = $1 and e.deleting_at is not null
+    `delete from environments e where e.project_id = any($1) and e.deleting_at is not null
        and not exists (select from services s where s.environment_id = e.id)`,
-    [projectId],
+    [projectIds],
   );
+  await pruneEmptied(db, projectIds);
+}
+
+/**
+ * Removes the environment of a service that the transaction has removed, and its project, if they are marked and nothing
+ * else is in them. As long as a service is left there that nobody is removing now, whoever removes it will look again: so
+ * of 10 000 services that are removed at the same time, all but the last few wait for nobody.
+ */
+export async function pruneEnvironment(
+  db: Db,
+  of: { environmentId: string; projectId: string },
+): Promise<void> {
+  const another = await one(
+    db,
+    "environment_has_more",
+    // The lock of one that is being removed conflicts with this one.
+    "select id from services where environment_id = $1 order by id desc limit 1 for key share skip locked",
+    [of.environmentId],
+  );
+  if (another) return;
+  await lockProjects(db, [of.projectId]);
   await execute(
     db,
+    "environment_prune_one",
+    `delete from environments e where e.id = $1 and e.deleting_at is not null
+       and not exists (select from services s where s.environment_id = e.id)`,
+    [of.environmentId],
+  );
+  await pruneEmptied(db, [of.projectId]);
+}
+
+/** Two transactions that remove the last two would otherwise each still see the other one. */
+function lockProjects(db: Db, ids: string[]) {
+  return many(db, "project_lock", "select id from projects where id = any($1) order by id for update", [ids]);
+}
+
+function pruneEmptied(db: Db, projectIds: string[]) {
+  return execute(
+    db,
     "project_prune",
-    `delete from projects p where p.id = $1 and p.deleting_at is not null
+    `delete from projects p where p.id = any($1) and p.deleting_at is not null
        and not exists (select from environments e where e.project_id = p.id)`,
-    [projectId],
+    [projectIds],
   );
 }
 
@@ -120,9 +167,9 @@ export function listBuildOutputs(db: Db, serviceId: string) {
   );
 }
 
-/** Deletes the rows of a service that is marked, and has its backups removed that are not kept. Returns its project. */
+/** Deletes the rows of a service that is marked, and has its backups removed that are not kept. Returns where it was. */
 export function removeService(db: Db, serviceId: string) {
-  return one<{ projectId: string }>(
+  return one<{ projectId: string; environmentId: string }>(
     db,
     "service_remove",
     `with history as (delete from deployments where service_id = $1),
@@ -130,7 +177,7 @@ export function removeService(db: Db, serviceId: string) {
        -- One that is being made is removed by whoever makes it, or once the lease ends.
        update backups set deleting_at = now(), due_at = case when status = 'running' then due_at else now() end
        where service_id = $1 and deleting_at is null and kept_until is null)
-     delete from services where id = $1 and deleting_at is not null returning project_id as "projectId"`,
+     delete from services where id = $1 and deleting_at is not null returning project_id as "projectId", environment_id as "environmentId"`,
     [serviceId],
   );
 }

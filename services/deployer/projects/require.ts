@@ -1,6 +1,6 @@
 import type { Db } from "../../kit/postgres/db.ts";
-import { conflict, invalid, notFound, refuse } from "../../kit/rpc/refusals.ts";
-import { isDeployable } from "../terms/services.ts";
+import { conflict, invalid, notFound, refuse, unavailable } from "../../kit/rpc/refusals.ts";
+import { isDeployable, isKnown } from "../terms/services.ts";
 import { type EnvironmentPath, findService, lockService, type ServicePath } from "./services-sql.ts";
 import * as sql from "./sql.ts";
 
@@ -35,12 +35,26 @@ export async function requireService(db: Db, path: ServicePath) {
   return service;
 }
 
-/** Returns the service, locked until the transaction ends. Throws 404 with the part of the path that does not exist. */
+/**
+ * Returns the service, locked until the transaction ends. Throws 404 with the part of the path that does not exist, and 503
+ * for one that only a newer version can change.
+ */
 export async function requireLocked(tx: Db, path: ServicePath) {
   const service = await lockService(tx, path);
-  if (service) return service;
+  if (service) {
+    requireKnown(service.type);
+    return service;
+  }
   await requireEnvironment(tx, path);
   throw notFound("service");
+}
+
+/** Throws 503 for a type that only a newer version knows: the next request may reach a process of that. */
+export function requireKnown(type: string): void {
+  if (!isKnown(type))
+    throw unavailable(
+      "A newer version of Berth made this service, and an older one cannot change it. Try again once the upgrade is complete.",
+    );
 }
 
 /** Throws 422 not_deployable for an addon. */

@@ -8,7 +8,7 @@ import { checkImage } from "../images/image-reference.ts";
 import { checkGitSource, normalizeContextDir } from "../sources/git-source.ts";
 import type { StoredSource } from "../sources/stored-source.ts";
 import { findScheduleProblem, isTimeZone } from "../terms/schedule.ts";
-import { isDeployable, MOST_SERVERS, type ServiceSize } from "../terms/services.ts";
+import { type AddonType, isDeployable, MOST_SERVERS, type ServiceSize } from "../terms/services.ts";
 import type { StoredConfig } from "../terms/stored-config.ts";
 
 /** Whether a configuration, or a change of one, has entries in `env`. */
@@ -24,7 +24,9 @@ const COMMANDS = ["command", "installCommand", "buildCommand", "releaseCommand"]
 const REMOVABLE = ["healthCheckPath", "metricsPath", "schedule", ...COMMANDS, ...PATHS] as const;
 const CRON_ONLY = ["schedule", "timeZone", "overlap", "runTimeoutSeconds"] as const;
 const WEB_ONLY = ["public"] as const;
-const ADDON_ONLY = ["version", "storageGib", "storageMaxGib"] as const;
+const ADDON_ONLY = ["version", "storageGib", "storageMaxGib", "pooler"] as const;
+/** Of addons. */
+const POSTGRES_ONLY = ["pooler"] as const;
 const NOT_CRON = [
   "port",
   "replicas",
@@ -51,8 +53,9 @@ const RESERVED = ["PORT", "PLATFORM_VARIABLES_REVISION"];
 const MAX_ENV = 100;
 
 /**
- * Returns the configuration after a change: absent members stay, an empty command, path or healthCheckPath and a
- * storageMaxGib of 0 remove it, env is merged by name, and `unsetEnv` removes names. Throws 422 with a reason per member.
+ * Returns the configuration after a change: absent members stay, an empty command, path or healthCheckPath, a
+ * storageMaxGib of 0 and a pooler of false remove it, env is merged by name, and `unsetEnv` removes names. Throws 422 with
+ * a reason per member.
  */
 export function mergeConfig(
   type: string,
@@ -150,8 +153,12 @@ function setAutoscaling(config: StoredConfig, change: Autoscaling): void {
 const words = new Intl.ListFormat("en-GB");
 
 function addonConfig(type: string, before: StoredConfig | undefined, change: ServiceConfig | undefined) {
-  const own = ["size", ...(type === "postgres" ? ["replicas"] : []), ...ADDON_ONLY];
-  const given = [...MEMBERS, "autoscaling" as const].find(
+  const ofPostgres = (member: string) => POSTGRES_ONLY.some((one) => one === member);
+  const own: string[] = [
+    ...["size", "replicas"],
+    ...ADDON_ONLY.filter((member) => type === "postgres" || !ofPostgres(member)),
+  ];
+  const given = [...MEMBERS, "autoscaling" as const, "pooler" as const].find(
     (member) => !own.includes(member) && change?.[member] !== undefined,
   );
   const unsupported = given ?? (Object.keys(change?.env ?? {}).length > 0 ? "env" : undefined);
@@ -162,11 +169,12 @@ function addonConfig(type: string, before: StoredConfig | undefined, change: Ser
       `A ${type} addon has no ${unsupported}; only ${words.format(own)} can be set.`,
     );
   const replicas = change?.replicas ?? before?.replicas;
-  if (replicas !== undefined && (replicas < 1 || replicas > MOST_SERVERS))
+  const most = MOST_SERVERS[type as AddonType];
+  if (replicas !== undefined && (replicas < 1 || replicas > most))
     throw invalid(
       "config.replicas",
       "out_of_range",
-      `A ${type} addon has 1 to ${MOST_SERVERS} servers: one that takes writes, and standbys.`,
+      `A ${type} addon has 1 to ${most} servers: one that takes writes, and standbys.`,
     );
   const size = (change?.size as ServiceSize | undefined) ?? before?.size ?? "nano";
   const version = change?.version ?? before?.version;
@@ -178,6 +186,7 @@ function addonConfig(type: string, before: StoredConfig | undefined, change: Ser
     ...(version !== undefined && { version }),
     ...(storageGib !== undefined && { storageGib }),
     ...(storageMaxGib !== undefined && { storageMaxGib }),
+    ...((change?.pooler ?? before?.pooler) && { pooler: true }),
   };
   requireGrowthUpwards(config, change?.storageMaxGib === undefined ? "storageGib" : "storageMaxGib");
   return config;

@@ -1,5 +1,7 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { ServiceConfigSchema } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import { isBelow } from "../../kit/postgres/paging.ts";
 import type { StoredSource } from "../sources/stored-source.ts";
 import type { AddonEngine } from "../terms/services.ts";
 import type { StoredConfig } from "../terms/stored-config.ts";
@@ -120,7 +122,7 @@ export function listServices(db: Db, environmentId: string, before: string | und
   return many<ServiceRow>(
     db,
     "service_page",
-    `${SERVICE} where s.environment_id = $1 and ($2::text is null or s.id < $2) order by s.id desc limit $3`,
+    `${SERVICE} where s.environment_id = $1 and ${isBelow("s.id", "$2")} order by s.id desc limit $3`,
     [environmentId, before, limit],
   );
 }
@@ -174,12 +176,17 @@ export function lockStaged(db: Db, environmentId: string) {
   );
 }
 
+/** The members of a configuration that this version knows. */
+const MEMBERS = ServiceConfigSchema.fields.map(({ jsonName }) => jsonName);
+
+/** Stores source and configuration. Members that only a newer version knows, which may run beside this one, stay. */
 export function updateService(db: Db, id: string, source: StoredSource, config: StoredConfig) {
-  return execute(db, "service_update", "update services set source = $2, config = $3 where id = $1", [
-    id,
-    source,
-    config,
-  ]);
+  return execute(
+    db,
+    "service_update",
+    "update services set source = $2, config = (config - $4::text[]) || $3::jsonb where id = $1",
+    [id, source, config, MEMBERS],
+  );
 }
 
 /**

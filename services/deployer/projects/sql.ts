@@ -1,5 +1,6 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, many, one } from "../../kit/postgres/db.ts";
+import { isBelow } from "../../kit/postgres/paging.ts";
 import type { AddonType } from "../terms/services.ts";
 import type { EnvironmentPath, ServicePath } from "./services-sql.ts";
 
@@ -45,7 +46,7 @@ export function listProjects(db: Db, accountId: string, before: string | undefin
     db,
     "project_page",
     `select ${PROJECT} from projects
-     where account_id = $1 and deleting_at is null and ($2::text is null or id < $2)
+     where account_id = $1 and deleting_at is null and ${isBelow("id", "$2")}
      order by id desc limit $3`,
     [accountId, before, limit],
   );
@@ -130,7 +131,7 @@ export function listEnvironments(db: Db, projectId: string, before: string | und
     db,
     "environment_page",
     `select ${ENVIRONMENT} from environments
-     where project_id = $1 and deleting_at is null and ($2::text is null or id < $2)
+     where project_id = $1 and deleting_at is null and ${isBelow("id", "$2")}
      order by id desc limit $3`,
     [projectId, before, limit],
   );
@@ -235,6 +236,8 @@ export type AddonRow = {
   secret?: Buffer;
   port?: number | null;
   revision: number;
+  /** Whether its keys lead through its pooler. */
+  pooled: boolean;
 };
 
 export function findAddon(db: Db, serviceId: string) {
@@ -242,7 +245,8 @@ export function findAddon(db: Db, serviceId: string) {
     db,
     "addon_get",
     `select id, type, coalesce(object_name, name) as name, environment_id as "environmentId", addon_state as state,
-       addon_secret as secret, addon_port as port, addon_revision as revision
+       addon_secret as secret, addon_port as port, addon_revision as revision,
+       coalesce(addon_pooler_revision = addon_revision, false) as pooled
      from services where id = $1 and deleting_at is null`,
     [serviceId],
   );

@@ -1,8 +1,4 @@
-import { AddonFailedOverSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { emit } from "../../kit/events/outbox.ts";
-import { type Tx, transaction } from "../../kit/postgres/db.ts";
-import type { AddonStatus } from "../addons/port.ts";
-import { recordAddon, takeOver } from "../addons/sql.ts";
+import { recordAddonStatus } from "../addons/record-status.ts";
 import { type AdmissionDeps, admitBuilds } from "../builds/admit-builds.ts";
 import type { Builds } from "../builds/running-builds.ts";
 import { failDeployment } from "../deployments/fail-deployment.ts";
@@ -17,7 +13,6 @@ import { recordReleaseStatus } from "../releases/record-status.ts";
 import { keepUnknown } from "../releases/sql.ts";
 import { removeReleaseCommand, runReleaseCommand } from "../runs/release-command.ts";
 import { newNotice } from "../terms/notice.ts";
-import { recordUsage } from "../usage/intervals.ts";
 import type { Action } from "./plan.ts";
 import { discard, type TearDownDeps, tearDown } from "./tear-down.ts";
 
@@ -37,8 +32,14 @@ export async function perform(deps: PerformDeps, serviceId: string, action: Acti
       return addons.provision(serviceId);
     case "rotate-addon":
       return addons.rotate(serviceId);
+    case "ensure-pooler":
+      return addons.ensurePooler(serviceId);
+    case "withdraw-pooler":
+      return addons.withdrawPooler(serviceId);
+    case "remove-pooler":
+      return addons.removePooler(serviceId);
     case "record-addon":
-      await transaction(pool, (tx) => recordAddonStatus(tx, deps.owner, action.status));
+      await recordAddonStatus(deps, action.status);
       return true;
     case "stop-build":
       await builds.stop(serviceId);
@@ -83,12 +84,4 @@ export async function perform(deps: PerformDeps, serviceId: string, action: Acti
       await recordReleaseStatus(deps, action.status);
       return true;
   }
-}
-
-async function recordAddonStatus(tx: Tx, owner: number, status: AddonStatus): Promise<void> {
-  const { serviceId, primary } = status;
-  if (!(await recordAddon(tx, owner, serviceId, status))) return;
-  await recordUsage(tx, serviceId, status.usage);
-  const takenOver = primary === undefined ? undefined : await takeOver(tx, serviceId, primary);
-  if (takenOver) await emit(tx, AddonFailedOverSchema, takenOver.accountId, { ...takenOver, serviceId });
 }

@@ -2,7 +2,14 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { RuntimeStatus } from "../runtime/port.ts";
 import { TIMEOUTS } from "../terms/timeouts.ts";
-import { type Action, type ActiveDeployment, type Desired, type Observed, plan } from "./plan.ts";
+import {
+  type Action,
+  type ActiveDeployment,
+  type Desired,
+  type DesiredPooler,
+  type Observed,
+  plan,
+} from "./plan.ts";
 
 const NOW = 1_800_000_000_000;
 
@@ -111,8 +118,21 @@ test("a build that a newer deployment replaced is stopped, and what it left is d
   const leftovers = [{ deploymentId: "dep_old", accountId: "acc_1", buildId: "bld_old" }];
   expect(actionsOf({ active: active(), leftovers }, { building: "dep_old" })).toEqual([
     "stop-build",
-    "discard",
     "admit-builds",
+    "discard",
+  ]);
+});
+
+test("what is left of builds is discarded last: a registry that is away holds up no deployment and no status", () => {
+  const leftovers = [{ deploymentId: "dep_old", accountId: "acc_1", buildId: "bld_old" }];
+  const image = active({ fromSource: false });
+  expect(actionsOf({ active: image, leftovers, live }, { runtime: running({ state: "starting" }) })).toEqual([
+    "apply",
+    "discard",
+  ]);
+  expect(actionsOf({ leftovers, live }, { runtime: running({ state: "starting" }) })).toEqual([
+    "record-status",
+    "discard",
   ]);
 });
 
@@ -222,6 +242,38 @@ test("an addon is provisioned once, and gets a new password when that was asked 
   expect(actionsOf({ ...ready, rotating: true }, { addon: "shared" })).toEqual(["rotate-addon"]);
 });
 
+test("the keys of an addon lead through its pooler once that serves, and past it before it is removed", () => {
+  const ready = { type: "postgres", addonState: "ready", now: 10_000 };
+  const planned = (pooler: Partial<DesiredPooler>, more: Partial<Desired> = {}, poolerPauseMs = 0) => {
+    const all = { wanted: false, published: false, made: false, ...pooler };
+    const { actions, wakeAt } = plan(
+      desired({ ...ready, ...more, pooler: all }),
+      { addon: "shared", poolerPauseMs },
+      timeouts,
+    );
+    return [...actions.map((action) => action.do), ...(wakeAt === undefined ? [] : [wakeAt - ready.now])];
+  };
+  expect(planned({})).toEqual([]);
+  // Its pod reports nothing.
+  expect(planned({ wanted: true })).toEqual(["ensure-pooler", 5_000]);
+  expect(planned({ wanted: true, made: true, until: 50_000 })).toEqual(["ensure-pooler", 5_000]);
+  // It has not started for long.
+  expect(planned({ wanted: true, made: true }, {}, 60_000)).toEqual([60_000]);
+  expect(planned({ made: true }, {}, 60_000)).toEqual(["remove-pooler"]);
+  expect(planned({ wanted: true, made: true, published: true })).toEqual([]);
+  expect(planned({ made: true, published: true })).toEqual(["withdraw-pooler"]);
+  expect(planned({ made: true, until: 50_000 })).toEqual([40_000]);
+  expect(planned({ made: true, until: 10_000 })).toEqual(["remove-pooler"]);
+  expect(planned({ made: true })).toEqual(["remove-pooler"]);
+  // A rotation brings the password to it.
+  expect(planned({ wanted: true, made: true, published: true }, { rotating: true })).toEqual([
+    "rotate-addon",
+    5_000,
+  ]);
+  expect(planned({ wanted: true }, { addonState: "provisioning" })).toEqual(["provision-addon"]);
+  expect(planned({ made: true, published: true }, { staged: true })).toEqual([]);
+});
+
 test("an addon that failed for want of something is tried again", () => {
   for (const type of ["postgres", "redis"])
     expect(actionsOf({ type, addonState: "failed" })).toEqual(["provision-addon"]);
@@ -299,6 +351,12 @@ test("a redis addon whose server is away or has another size is brought back to 
   expect(actionsOf(ready, { addon })).toEqual([]);
   expect(actionsOf(ready)).toEqual(["provision-addon"]);
   expect(actionsOf({ ...ready, size: "small" }, { addon })).toEqual(["provision-addon"]);
+  const two = { ...addon, replicas: 2 };
+  expect(actionsOf({ ...ready, replicas: 2 }, { addon: { ...two, replicas: 1 } })).toEqual([
+    "provision-addon",
+  ]);
+  expect(actionsOf({ ...ready, replicas: 2 }, { addon: two })).toEqual([]);
+  expect(actionsOf(ready, { addon: two })).toEqual(["provision-addon"]);
   const ended = { ...addon, running: false, usage: [...addon.usage, { at: 9, replicas: 0 }] };
   expect(actionsOf(ready, { addon: ended })).toEqual(["record-addon", "provision-addon"]);
   const problem = { state: "degraded" as const, message: "Its volume is not there yet." };

@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
+import { POOLER_MS } from "../addons/pooler-pauses.ts";
 import type { Addon, AddonStatus } from "../addons/port.ts";
 import type { BuildOutput } from "../projects/deletion-sql.ts";
 import type { RecordedStatus } from "../releases/sql.ts";
 import type { RuntimeStatus, Scale } from "../runtime/port.ts";
-import { type AddonEngine, type AddonType, isDeployable } from "../terms/services.ts";
+import { type AddonEngine, type AddonType, isDeployable, isKnown } from "../terms/services.ts";
 import { autoscalingOf } from "../terms/stored-config.ts";
 import type { Timeouts } from "../terms/timeouts.ts";
 import type { UsageChange } from "../terms/usage-change.ts";
@@ -24,6 +25,9 @@ export type ActiveDeployment = {
   releaseCommand?: "none" | "waiting" | "started" | "finished";
   releaseStartedAt?: number | null;
 };
+
+/** Whether an addon is to have a pooler, whether its keys lead through it, and until when one that they do not stays. */
+export type DesiredPooler = { wanted: boolean; published: boolean; made: boolean; until?: number | null };
 
 /** What the database says of one service. */
 export type Desired = {
@@ -46,6 +50,8 @@ export type Desired = {
   storageGib?: number | null;
   /** What an addon was made with. */
   engine?: AddonEngine | null;
+  /** Of a postgres addon. */
+  pooler?: DesiredPooler | null;
   active?: ActiveDeployment | null;
   /** The applied release. */
   live?: { version: number; revision: number; healthy: boolean; scale?: Scale; rolls?: number } | null;
@@ -71,6 +77,8 @@ export type Observed = {
   unread?: boolean;
   /** The addon's server; `shared` when it lives in a server that the deployer does not run. */
   addon?: AddonStatus | "shared";
+  /** For how long its pooler, which does not serve yet, is not looked at. */
+  poolerPauseMs?: number;
   /** The deployment that this process is building for the service. */
   building?: string;
 };
@@ -86,6 +94,11 @@ export type Action =
   /** Creates the addon, restarts its server, or resizes it. */
   | { do: "provision-addon" }
   | { do: "rotate-addon" }
+  /** Makes the pooler of an addon, and publishes keys that lead through it. */
+  | { do: "ensure-pooler" }
+  /** Publishes keys that lead past it. */
+  | { do: "withdraw-pooler" }
+  | { do: "remove-pooler" }
   | { do: "record-addon"; status: AddonStatus }
   | { do: "stop-build" }
   | ({ do: "discard" } & Leftover)
@@ -116,6 +129,9 @@ export type Plan = { actions: Action[]; wakeAt?: number };
 /** How long a service waits for its environment to be read, if nothing reports that. */
 const UNREAD_MS = 5_000;
 
+/** After what time a service that only a newer version knows is left to whichever process takes it next. */
+const UNKNOWN_MS = 5_000;
+
 /** How often a running release command is looked at: it does not report its end. */
 const COMMAND_MS = 1_000;
 
@@ -125,6 +141,7 @@ const COMMAND_MS = 1_000;
  */
 export function plan(desired: Desired, observed: Observed, timeouts: Timeouts): Plan {
   const stop: Action[] = observed.building ? [{ do: "stop-build" }] : [];
+  if (!isKnown(desired.type)) return { actions: [], wakeAt: desired.now + UNKNOWN_MS };
   const deployable = isDeployable(desired.type);
   const unread = observed.unread && deployable;
   const commands = (desired.commandsLeft ?? []).map(
@@ -135,20 +152,24 @@ export function plan(desired: Desired, observed: Observed, timeouts: Timeouts): 
       ? { actions: stop, wakeAt: desired.now + UNREAD_MS }
       : { actions: [...stop, ...commands, { do: "tear-down", addon: toAddon(desired) }] };
   if (desired.staged) return { actions: [] };
-  if (!deployable) return { actions: planAddon(desired, observed.addon) };
+  if (!deployable) {
+    const pooler = planPooler(desired, observed);
+    return { ...pooler, actions: [...planAddon(desired, observed.addon), ...pooler.actions] };
+  }
 
   const { active } = desired;
   const buildsActive = active?.status === "building" && active.id === observed.building;
   // Commands first: another deployment's does not begin beside one.
   const cleaning: Action[] = [...(buildsActive ? [] : stop), ...commands];
-  cleaning.push(...desired.leftovers.map((left) => ({ do: "discard" as const, ...left })));
+  // Last, as it needs the registry, which nothing else is to wait for.
+  const discarding = desired.leftovers.map((left): Action => ({ do: "discard", ...left }));
 
   const deployment = active ? planDeployment(active, desired.now, observed, timeouts) : { actions: [] };
   // A deployment that is about to be applied brings its own variables and replaces what runs.
   const applying = deployment.actions.some((action) => action.do === "apply");
   const release = applying ? { actions: [] } : planRelease(desired, observed, timeouts);
   return {
-    actions: [...cleaning, ...deployment.actions, ...release.actions],
+    actions: [...cleaning, ...deployment.actions, ...release.actions, ...discarding],
     wakeAt: earliest(deployment.wakeAt, release.wakeAt),
   };
 }
@@ -166,10 +187,23 @@ function planAddon(desired: Desired, server: Observed["addon"]): Action[] {
   return settled ? actions : [...actions, { do: "provision-addon" }];
 }
 
-const isAsDesired = (server: AddonStatus, { size, replicas = 1, storageGib, engine }: Desired) =>
+/** While a password is replaced, that brings it to the pooler. */
+function planPooler({ now, addonState, rotating, pooler }: Desired, { poolerPauseMs = 0 }: Observed): Plan {
+  if (addonState !== "ready" || !pooler) return { actions: [] };
+  const { wanted, published, made, until } = pooler;
+  if (rotating) return { actions: [], ...(made && { wakeAt: now + POOLER_MS }) };
+  if (wanted && published) return { actions: [] };
+  if (wanted && poolerPauseMs > 0) return { actions: [], wakeAt: now + poolerPauseMs };
+  if (wanted) return { actions: [{ do: "ensure-pooler" }], wakeAt: now + POOLER_MS };
+  if (published) return { actions: [{ do: "withdraw-pooler" }] };
+  if (!made) return { actions: [] };
+  return until && now < until ? { actions: [], wakeAt: until } : { actions: [{ do: "remove-pooler" }] };
+}
+
+const isAsDesired = (server: AddonStatus, { size, replicas = 1, storageGib }: Desired) =>
   server.size === size &&
   (server.storageGib ?? 0) >= (storageGib ?? 0) &&
-  (!engine || server.replicas === replicas);
+  (server.replicas === undefined || server.replicas === replicas);
 
 /** Whether an addon's status has not been recorded yet. */
 function addonStatusChanged(server: AddonStatus, recorded: RecordedStatus): boolean {

@@ -102,7 +102,8 @@ export async function startServiceReconciler(deps: ReconcilerDeps) {
       (step) => step(),
     );
   const session = await startLeaseSession({ url: deps.databaseUrl, owner, wake, log });
-  const step = (serviceId: string) => reconcileService(reconcileDeps, serviceId);
+  const step = (serviceId: string, reading: () => void) =>
+    reconcileService(reconcileDeps, serviceId, reading);
   queue = startWorkQueue({ pool, log, owner, step, background: builds.services });
   early.setApplies(true);
   addonServers.watch((serviceId) => queue?.enqueue(serviceId));

@@ -83,17 +83,21 @@ export function enqueueDriftedAddons(
      from services s left join held h on h.service_id = s.id
      where w.service_id = s.id and ${NEITHER_LEASED_NOR_DUE}
        and s.addon_state = 'ready' and s.deleting_at is null and not s.staged
-       and (s.addon_next_secret is not null or (s.type = any($5)
+       and (s.addon_next_secret is not null
+         or (s.type = 'postgres' and case when (s.config -> 'pooler')::bool
+           then s.addon_pooler_revision is distinct from s.addon_revision
+           else s.addon_pooler_revision is not null and coalesce(s.addon_pooler_until <= now(), true) end)
+         or (s.type = any($5)
          and ((coalesce(h.running, false), h.size, h.usage_at) is distinct from (true, s.config ->> 'size', s.usage_at)
            or h.storage_gib < (s.config -> 'storageGib')::int
-           or (s.addon_engine is not null and h.replicas <> coalesce((s.config -> 'replicas')::int, 1)))))`,
+           or h.replicas <> coalesce((s.config -> 'replicas')::int, 1))))`,
     [
       held.map((one) => one.serviceId),
       held.map((one) => one.running && !one.outdated),
       held.map((one) => one.size),
       held.map(lastChangeAt),
       types,
-      held.map(({ replicas = 1 }) => replicas),
+      held.map(({ replicas }) => replicas ?? null),
       held.map(({ storageGib = 0 }) => storageGib),
     ],
   );

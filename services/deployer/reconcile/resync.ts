@@ -1,3 +1,4 @@
+import { tryEach } from "../../kit/concurrency/try-each.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { AddonServers } from "../addons/port.ts";
@@ -27,17 +28,24 @@ export async function resync(deps: ResyncDeps): Promise<void> {
   const [releases, addons] = await Promise.all([runtime.list(), addonServers.list()]);
   await enqueueDrifted(pool, releases, unread);
   await enqueueUnfinished(pool);
-  const strays = await listStrays(pool, ids(releases));
   await enqueueDriftedAddons(pool, addons, addonServers.ownServer);
-  const strayAddons = await listStrays(pool, ids(addons));
-  for (const addon of addons) if (strayAddons.includes(addon.serviceId)) await addonServers.remove(addon);
-  for (const serviceId of strays) {
-    deps.log.info({ serviceId }, "removing what the runtime held for a deleted service");
-    await runtime.remove(serviceId);
-  }
   deps.wake();
-  for (const environmentId of await listDeletedEnvironments(pool, (await runtime.environments?.()) ?? []))
-    await runtime.removeEnvironment?.(environmentId);
+  const strays = new Set(await listStrays(pool, [...ids(releases), ...ids(addons)]));
+  const isStray = ({ serviceId }: { serviceId: string }) => strays.has(serviceId);
+  const removals = [
+    ...addons.filter(isStray).map((addon) => () => addonServers.remove(addon)),
+    ...releases.filter(isStray).map(({ serviceId }) => () => {
+      deps.log.info({ serviceId }, "removing what the runtime held for a deleted service");
+      return runtime.remove(serviceId);
+    }),
+    () => removeEnvironments(deps),
+  ];
+  await tryEach(removals, (remove) => remove());
+}
+
+async function removeEnvironments({ pool, runtime }: ResyncDeps): Promise<void> {
+  const held = (await runtime.environments?.()) ?? [];
+  await tryEach(await listDeletedEnvironments(pool, held), async (id) => runtime.removeEnvironment?.(id));
 }
 
 /** Records which services run now, for what is paid by time. */

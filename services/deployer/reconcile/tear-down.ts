@@ -11,7 +11,7 @@ import {
   type BuildOutput,
   listBuildOutputs,
   lockDeployments,
-  pruneProject,
+  pruneEnvironment,
   removeService,
 } from "../projects/deletion-sql.ts";
 import type { Runtime } from "../runtime/port.ts";
@@ -43,7 +43,7 @@ export async function tearDown(
     // Before its own domains are locked: those that wake it as well may hold theirs.
     await wakeClaimsOn(tx, serviceId);
     const service = await removeService(tx, serviceId);
-    if (service) await pruneProject(tx, service.projectId);
+    if (service) await pruneEnvironment(tx, service);
   });
   deps.log.info({ serviceId }, "service removed");
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { actAs, archiveOf, startDeployer, type TestDeployer, visit } from "../testing/testing.ts";
+import { actAs, archiveOf, startDeployer, type TestDeployer, untilWork, visit } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -67,7 +67,7 @@ test("a service that crashed, or whose restart is asked for in a row, is started
 });
 
 test("what is not live, staged, deleting or an addon is not restarted", async () => {
-  const { accountId, catalog, deployments, environment, path } = await webService();
+  const { accountId, catalog, deployments, environment, id, path } = await webService();
   expect(await refused(catalog.restartService(path))).toBe("409 service_not_live");
   expect(await refused(catalog.restartService(environment.at("none")))).toBe("404 not_found");
   await catalog.createService({ ...environment, name: "later", type: "web", staged: true });
@@ -76,10 +76,10 @@ test("what is not live, staged, deleting or an addon is not restarted", async ()
   expect(await refused(catalog.restartService(environment.at("db")))).toBe(
     "422 validation_failed not_deployable",
   );
+  await untilWork(berth.pool, id, "done");
   const open = berth.variables.hold();
-  const before = berth.variables.asked();
   await deployments.deploy({ ...path, image: "shop/web:1" });
-  await eventually("the apply has begun", async () => berth.variables.asked() > before);
+  await untilWork(berth.pool, id, "begun");
   await catalog.deleteService(path);
   expect(await refused(catalog.restartService(path))).toBe("409 service_deleting");
   open();

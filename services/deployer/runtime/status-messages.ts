@@ -28,7 +28,7 @@ export function notAnswering({ port, healthCheckPath, listening, answer }: Slow)
   const instead =
     others.length > 0
       ? ` It listens on ${others.join(" and ")} instead of the port in the variable PORT.`
-      : "";
+      : " An app that serves no requests has to be a service of type worker.";
   return `The app is running, but nothing accepted a connection on PORT (${port}).${instead}`;
 }
 

@@ -24,6 +24,8 @@ export type DownloadTerms = {
   /** Of `[A-Za-z0-9._-]`. */
   fileName: string;
   expiresInSeconds: number;
+  /** The account, whose concurrent downloads the disk store limits. */
+  owner?: string;
 };
 
 export type ObjectStat = {

@@ -31,6 +31,8 @@ export type StoredConfig = {
   version?: string;
   storageGib?: number;
   storageMaxGib?: number;
+  /** Only stored as true. */
+  pooler?: boolean;
 };
 
 /** Returns whether a service has no address outside its environment. */

@@ -20,7 +20,7 @@ import { connectBus, STREAM } from "../../kit/events/bus.ts";
 import { newId } from "../../kit/ids.ts";
 import { createLog } from "../../kit/log.ts";
 import { createEntitlements } from "../../kit/plans.ts";
-import { createPool } from "../../kit/postgres/db.ts";
+import { createPool, type Pool } from "../../kit/postgres/db.ts";
 import { readConfig } from "../../kit/process/config.ts";
 import { freePort } from "../../kit/process/free-port.ts";
 import { programsDir } from "../../kit/process/program.ts";
@@ -156,6 +156,14 @@ function accepted({ result }: DeployResult): Deployment {
 function tried({ result }: DeployResult | DeployFromArchiveResult): DryRun {
   if (result.case !== "dryRun") throw new Error(`was no dry run, but answered ${result.case}`);
   return result.value;
+}
+
+/** Waits until the reconciler works on a service, or has nothing to do with it. */
+export function untilWork(pool: Pool, serviceId: string, is: "begun" | "done"): Promise<boolean> {
+  const text = `select from work where service_id = $1 and case when lease_owner is null
+    then not $2 and coalesce(next_at > now(), true) else $2 end`;
+  const isSo = async () => (await pool.query(text, [serviceId, is === "begun"])).rowCount === 1;
+  return eventually(`the work on a service is ${is}`, isSo);
 }
 
 /** Creates a web service in an account of its own. Returns `actAs` of its owner with the service's id and path. */

@@ -101,8 +101,11 @@ export async function resizeUsage(tx: Tx, serviceId: string, size: string): Prom
 
 /** Ends the intervals of services at `at` (ms) or now, also of services that are being deleted. */
 export async function stopUsage(tx: Tx, serviceIds: string[], at?: number): Promise<void> {
-  for (const { endedMs, ...ended } of await sql.closeIntervals(tx, serviceIds, at))
-    await emit(tx, UsageStoppedSchema, ended.accountId, { ...ended, at: timestampFromMs(endedMs) });
+  const closed = await sql.closeIntervals(tx, serviceIds, at);
+  const events = closed.map(({ endedMs, ...ended }) =>
+    eventOf(UsageStoppedSchema, ended.accountId, { ...ended, at: timestampFromMs(endedMs) }),
+  );
+  await emitAll(tx, events);
 }
 
 /**

@@ -2,9 +2,12 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { AccountService, SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { InvitationService } from "../../../proto/gen/berth/identity/v1/invitations_pb.ts";
 import { PasswordService } from "../../../proto/gen/berth/identity/v1/passwords_pb.ts";
+import { transaction } from "../../kit/postgres/db.ts";
+import { counting } from "../../kit/testing/explaining.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs } from "../../kit/testing/testing.ts";
 import { startIdentity, type TestIdentity } from "../testing.ts";
+import { deleteAccount } from "./delete-account.ts";
 
 let it: TestIdentity;
 
@@ -183,4 +186,35 @@ test("names that others see contain no invisible or bidirectional characters, wh
       ]);
   for (const text of ["Ada Lovelace", "Zoë 👩‍👩‍👧", "نام‌ها", "שלום", "O’Brien – R&D"])
     expect(await setting.updateAccount!(text)).toMatchObject({ displayName: text });
+});
+
+test("an account with many members and grants is deleted in as many statements as one with a few", async () => {
+  const statementsFor = async (members: number) => {
+    const accountId = await it.account();
+    const join = `with joined as (
+        insert into users (id, email, display_name) select $1 || n, $1 || n || '@example.com', 'Member'
+        from generate_series(1, $2::int) n returning id),
+      members as (
+        insert into memberships (id, account_id, user_id, role) select 'mem_' || id, $1, id, 'reader' from joined)
+      insert into oauth_grants
+        (id, user_id, client_id, client_name, account_id, membership_id, role, granted_at, expires_at)
+      select 'grt_' || id, id, 'client', 'Client', $1, 'mem_' || id, 'reader', now(), now() + interval '1 day' from joined`;
+    await it.pool.query(join, [accountId, members]);
+    const by = { caller: { kind: "user" as const, id: it.ownerId, ip: "" }, requestId: "req" };
+    const statements = await transaction(it.pool, async (tx) => {
+      const { db, counted } = counting(tx);
+      await deleteAccount(db, by, accountId, new Date());
+      return counted.statements;
+    });
+    const { rows } = await it.pool.query<{ kind: string; count: number }>(
+      `select split_part(subject, '.', 4) as kind, count(*)::int from
+         (select subject from outbox union all select subject from outbox_sent) as emitted
+       where subject like '%.' || $1 group by 1`,
+      [accountId],
+    );
+    const counts = Object.fromEntries(rows.map(({ kind, count }) => [kind, count]));
+    expect(counts).toMatchObject({ MemberRemoved: members + 1, GrantRevoked: members, AccountDeleted: 1 });
+    return statements;
+  };
+  expect(await statementsFor(40)).toBe(await statementsFor(2));
 });

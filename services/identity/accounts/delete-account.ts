@@ -8,7 +8,7 @@ import {
   TokenRevokedSchema,
 } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { audit } from "../../kit/events/audit.ts";
-import { emit } from "../../kit/events/outbox.ts";
+import { emit, emitAll, eventOf } from "../../kit/events/outbox.ts";
 import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import type { Who } from "../../kit/rpc/interceptor.ts";
 import { conflict, notFound, unavailable } from "../../kit/rpc/refusals.ts";
@@ -71,12 +71,13 @@ export async function deleteAccount(tx: Tx, by: Who, accountId: string, now: Dat
   if (!deleted) throw notFound("account");
   const at = timestampFromDate(now);
   const byUserId = by.caller.id;
-  for (const grant of await revokeGrantsIn(tx, accountId, now))
-    await recordRevoked(tx, by, grant, { reason: "account", at: now });
-  for (const tokens of await revokeTokensOfAccount(tx, accountId, now))
-    await emit(tx, TokenRevokedSchema, accountId, { ...tokens, at });
-  for (const userId of await sql.deleteMembershipsIn(tx, accountId))
-    await emit(tx, MemberRemovedSchema, accountId, { accountId, userId, byUserId, at });
+  await recordRevoked(tx, by, await revokeGrantsIn(tx, accountId, now), { reason: "account", at: now });
+  const revoked = await revokeTokensOfAccount(tx, accountId, now);
+  const members = await sql.deleteMembershipsIn(tx, accountId);
+  await emitAll(tx, [
+    ...revoked.map((tokens) => eventOf(TokenRevokedSchema, accountId, { ...tokens, at })),
+    ...members.map((userId) => eventOf(MemberRemovedSchema, accountId, { accountId, userId, byUserId, at })),
+  ]);
   await emit(tx, AccountDeletedSchema, accountId, { accountId, byUserId, at });
   const entry = { service: "identity", accountId, action: "account.delete", target: accountId };
   await audit(tx, by, { ...entry, metadata: { handle: deleted.handle } });

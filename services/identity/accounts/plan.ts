@@ -1,13 +1,7 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { SuspensionChangedSchema, TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { type Handler, on } from "../../kit/events/handler.ts";
-import {
-  createEntitlements,
-  type EntitlementsOf,
-  planOf,
-  quotaExceeded,
-  requireTier,
-} from "../../kit/plans.ts";
+import { createEntitlements, type EntitlementsOf, planOf, quotaExceeded } from "../../kit/plans.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import { type AccountRow, countMembers, findTier, setSuspension, setTier } from "./sql.ts";
 
@@ -56,7 +50,7 @@ export async function requireSeat(tx: Tx, entitlementsOf: EntitlementsOf, accoun
 /** Handlers of the billing service's events. */
 export const billingHandlers: Handler[] = [
   on(TierChangedSchema, async (tx, { accountId, tier, revision }) => {
-    await setTier(tx, accountId, requireTier(tier), revision);
+    await setTier(tx, accountId, tier, revision);
   }),
   on(SuspensionChangedSchema, async (tx, { accountId, reason, graceUntil, revision }) => {
     const until = graceUntil && timestampDate(graceUntil);

@@ -178,3 +178,13 @@ test("an account shows until when a grace period lasts and that it is suspended,
   expect(await report(3n, "free_plan", until)).toEqual(["free_plan", "2027-01-08T00:00:00.000Z"]);
   expect(await report(4n, "")).toEqual([undefined, undefined]);
 });
+
+test("a plan that only a newer version knows is recorded for it", async () => {
+  const { accountId } = await account("pro");
+  await changeTier(accountId, "business", 2n);
+  const { rows } = await it.pool.query("select tier from accounts where id = $1", [accountId]);
+  expect(rows).toEqual([{ tier: "business" }]);
+  expect((await (await it.as(it.ownerToken, accountId)).accounts.getAccount({ accountId })).plan?.tier).toBe(
+    "free",
+  );
+});

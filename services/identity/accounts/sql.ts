@@ -1,7 +1,7 @@
 // Statements on accounts and their members.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { Tier } from "../../kit/plans.ts";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import { isBelow } from "../../kit/postgres/paging.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
 export type AccountRow = {
@@ -74,7 +74,7 @@ export function listAccountsByUser(
     "accounts_list_by_user",
     `select a.id, a.handle, a.display_name as "displayName", m.role as "myRole", a.created_at as "createdAt"
      from memberships m join accounts a on a.id = m.account_id
-     where m.user_id = $1 and ($2::text is null or m.account_id = $2) and ($3::text is null or m.account_id < $3)
+     where m.user_id = $1 and ($2::text is null or m.account_id = $2) and ${isBelow("m.account_id", "$3")}
      order by m.account_id desc limit $4`,
     [user.userId, user.accountId, page.before, page.limit],
   );
@@ -85,8 +85,8 @@ export function lockAccount(db: Db, id: string) {
   return execute(db, "account_lock", "select 1 from accounts where id = $1 for no key update", [id]);
 }
 
-/** Sets the account's plan unless the same or a newer revision is set. */
-export function setTier(db: Db, accountId: string, tier: Tier, revision: bigint) {
+/** Sets the account's plan, also one that only a newer version knows, unless the same or a newer revision is set. */
+export function setTier(db: Db, accountId: string, tier: string, revision: bigint) {
   return execute(
     db,
     "account_tier_set",
@@ -160,7 +160,7 @@ export function listMembers(db: Db, accountId: string, page: { before: string | 
   return many<MemberRow>(
     db,
     "members_list",
-    `${MEMBER} where m.account_id = $1 and ($2::text is null or m.id < $2) order by m.id desc limit $3`,
+    `${MEMBER} where m.account_id = $1 and ${isBelow("m.id", "$2")} order by m.id desc limit $3`,
     [accountId, page.before, page.limit],
   );
 }

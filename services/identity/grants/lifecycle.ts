@@ -1,7 +1,7 @@
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { GrantRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
-import { audit } from "../../kit/events/audit.ts";
-import { emit } from "../../kit/events/outbox.ts";
+import { auditRecord } from "../../kit/events/audit.ts";
+import { emitAll, eventOf } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Who } from "../../kit/rpc/interceptor.ts";
@@ -32,24 +32,32 @@ export function grantEndedAtProvider({ pool, now }: { pool: Pool; now: () => num
         by === "client"
           ? { kind: "machine", id: revoked.userId, tokenId: grantId, ip }
           : { kind: "service", id: "identity", ip };
-      await recordRevoked(tx, { caller, requestId: requestId || newId("req") }, revoked, { reason: by, at });
+      await recordRevoked(tx, { caller, requestId: requestId || newId("req") }, [revoked], {
+        reason: by,
+        at,
+      });
     });
 }
 
-/** Writes event and audit record of a grant that was revoked. */
+/** Writes events and audit records of grants that were revoked. */
 export async function recordRevoked(
   tx: Tx,
   by: Who,
-  { id: grantId, userId, clientId, clientName, accountId }: RevokedGrant,
+  grants: RevokedGrant[],
   {
     reason,
     at,
   }: { reason: "user" | "newer" | "claimed" | "unused" | "owner" | "account" | GrantEnd["by"]; at: Date },
 ): Promise<void> {
-  const about = { userId, clientId, clientName, grantId, accountId, reason };
-  await emit(tx, GrantRevokedSchema, accountId, { ...about, at: timestampFromDate(at) });
-  const entry = { service: "identity", accountId, action: "oauth.grant.revoked", target: grantId };
-  await audit(tx, by, { ...entry, metadata: { clientId, reason } });
+  const records = grants.flatMap(({ id: grantId, userId, clientId, clientName, accountId }) => {
+    const about = { userId, clientId, clientName, grantId, accountId, reason };
+    const entry = { service: "identity", accountId, action: "oauth.grant.revoked", target: grantId };
+    return [
+      eventOf(GrantRevokedSchema, accountId, { ...about, at: timestampFromDate(at) }),
+      auditRecord(by, { ...entry, metadata: { clientId, reason } }),
+    ];
+  });
+  await emitAll(tx, records);
 }
 
 /**
@@ -62,8 +70,7 @@ export async function revokeAllGrants(
   userId: string,
   { reason, at }: { reason: "user" | "claimed"; at: Date },
 ): Promise<void> {
-  for (const grant of await revokeGrantsOf(tx, userId, at))
-    await recordRevoked(tx, by, grant, { reason, at });
+  await recordRevoked(tx, by, await revokeGrantsOf(tx, userId, at), { reason, at });
 }
 
 /**
@@ -75,7 +82,7 @@ export async function revokeUnusedGrants(pool: Pool, now: Date): Promise<void> {
   const by: Who = { caller: { kind: "service", id: "identity", ip: "" }, requestId: newId("req") };
   const revokeBatch = async (tx: Tx) => {
     const revoked = await revokeUnused(tx, before, BATCH, now);
-    for (const grant of revoked) await recordRevoked(tx, by, grant, { reason: "unused", at: now });
+    await recordRevoked(tx, by, revoked, { reason: "unused", at: now });
     return revoked.length;
   };
   while ((await transaction(pool, revokeBatch)) === BATCH);

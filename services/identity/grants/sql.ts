@@ -157,9 +157,9 @@ export function recordUse(db: Db, id: string, now: Date) {
 
 /** Revokes up to `limit` grants that were last used before `before`, and returns them. */
 export function revokeUnused(db: Db, before: Date, limit: number, now: Date) {
-  const text = `update oauth_grants set revoked_at = $3, expires_at = least(expires_at, $3) where id in
-    (select id from oauth_grants where revoked_at is null and last_used_at < $1
-     order by last_used_at limit $2 for update skip locked) ${REVOKED}`;
+  const text = `update oauth_grants set revoked_at = $3, expires_at = least(expires_at, $3) where id = any(array(
+       select id from oauth_grants where revoked_at is null and last_used_at < $1
+     order by last_used_at limit $2 for update skip locked)) ${REVOKED}`;
   return many<RevokedGrant>(db, "oauth_grants_revoke_unused", text, [before, limit, now]);
 }
 
@@ -191,7 +191,7 @@ export function findLiveGrant(db: Db, id: string, now: Date) {
 
 /** Deletes up to `limit` grants that ended a month ago. Returns how many. */
 export function deleteOldGrants(db: Db, now: Date, limit: number): Promise<number> {
-  const text = `delete from oauth_grants where id in (select id from oauth_grants
-    where expires_at < $1::timestamptz - interval '30 days' order by expires_at limit $2 for update skip locked)`;
+  const text = `delete from oauth_grants where id = any(array(select id from oauth_grants
+    where expires_at < $1::timestamptz - interval '30 days' order by expires_at limit $2 for update skip locked))`;
   return execute(db, "oauth_grants_sweep", text, [now, limit]);
 }

@@ -1,6 +1,7 @@
 // Statements on invitations, which are stored until they are answered, withdrawn, or expired for 30 days.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import { isBelow } from "../../kit/postgres/paging.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
 type InvitationRow = {
@@ -68,7 +69,7 @@ export function listInvitations(
   return many<InvitationRow>(
     db,
     "invitations_list",
-    `${INVITATION} where i.account_id = $1 and ($2::text is null or i.id < $2) order by i.id desc limit $3`,
+    `${INVITATION} where i.account_id = $1 and ${isBelow("i.id", "$2")} order by i.id desc limit $3`,
     [accountId, page.before, page.limit],
   );
 }
@@ -143,7 +144,7 @@ export function listInvitationsToUser(
     db,
     "invitations_list_to_user",
     `${FOR_INVITED} where i.email = (select email from users where id = $1 and email_verified_at is not null)
-       and i.expires_at > $2 and ($3::text is null or i.id < $3)
+       and i.expires_at > $2 and ${isBelow("i.id", "$3")}
      order by i.id desc limit $4`,
     [userId, page.now, page.before, page.limit],
   );

@@ -66,8 +66,8 @@ export async function commitGrant(
   const { id: membershipId } = await requireGrantable(tx, grant);
   const expiresAt = new Date(at.getTime() + GRANT_SECONDS * 1000);
   await grants.insertGrant(tx, { ...grant, membershipId, grantedAt: at, expiresAt });
-  for (const older of await grants.revokeGrants(tx, { userId, clientId, keep: MAX_GRANTS }, at))
-    await recordRevoked(tx, by, older, { reason: "newer", at });
+  const older = await grants.revokeGrants(tx, { userId, clientId, keep: MAX_GRANTS }, at);
+  await recordRevoked(tx, by, older, { reason: "newer", at });
   await authorizeClient(tx, clientId, at);
   await emit(tx, GrantCreatedSchema, accountId, { grantId, userId, clientId, clientName, accountId, role });
   await audit(tx, by, {

@@ -134,7 +134,7 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
       const revoked = await transaction(pool, async (tx) => {
         const at = new Date(now());
         const ended = await grants.revokeGrants(tx, { userId, clientId, keep: 0 }, at);
-        for (const grant of ended) await recordRevoked(tx, who(ctx), grant, { reason: "user", at });
+        await recordRevoked(tx, who(ctx), ended, { reason: "user", at });
         return ended;
       });
       // Also for grants that are already revoked: the provider may have been unavailable at the time.
@@ -163,8 +163,8 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
         if (!of) throw notFound("grant");
         const at = new Date(now());
         // Hydra would also end the member's grants in other accounts, so tokens stay there; they are refused here.
-        for (const grant of await grants.revokeAccountGrants(tx, { accountId, ...of }, at))
-          await recordRevoked(tx, who(ctx), grant, { reason: "owner", at });
+        const ended = await grants.revokeAccountGrants(tx, { accountId, ...of }, at);
+        await recordRevoked(tx, who(ctx), ended, { reason: "owner", at });
         return {};
       });
     },

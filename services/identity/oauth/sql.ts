@@ -29,7 +29,7 @@ export async function isVerifier(db: Db, hash: Buffer, verifierHash: Buffer): Pr
 
 /** Deletes up to `limit` challenges that have expired. Returns how many. */
 export function deleteExpiredChallenges(db: Db, now: Date, limit: number): Promise<number> {
-  const text = `delete from oauth_challenges where hash in (select hash from oauth_challenges
-    where expires_at < $1 order by expires_at limit $2 for update skip locked)`;
+  const text = `delete from oauth_challenges where hash = any(array(select hash from oauth_challenges
+    where expires_at < $1 order by expires_at limit $2 for update skip locked))`;
   return execute(db, "oauth_challenges_sweep", text, [now, limit]);
 }

@@ -1,7 +1,7 @@
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { MemberRemovedSchema, UserDeletedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
-import { audit } from "../../kit/events/audit.ts";
-import { emit } from "../../kit/events/outbox.ts";
+import { audit, auditRecord } from "../../kit/events/audit.ts";
+import { emit, emitAll, eventOf } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import type { Who } from "../../kit/rpc/interceptor.ts";
 import { conflict } from "../../kit/rpc/refusals.ts";
@@ -37,11 +37,14 @@ export async function deleteUser(
   if (memberships.some(({ accountId, role }) => role === "owner" && !locked.has(accountId)))
     throw conflict("conflict", "The user just became an owner of another account. Try again.");
   const at = timestampFromDate(now);
-  for (const { accountId, role } of memberships) {
-    await emit(tx, MemberRemovedSchema, accountId, { accountId, userId, byUserId: userId, at });
+  const left = memberships.flatMap(({ accountId, role }) => {
     const entry = { service: "identity", accountId, action: "member.leave", target: userId };
-    await audit(tx, by, { ...entry, metadata: { role } });
-  }
+    return [
+      eventOf(MemberRemovedSchema, accountId, { accountId, userId, byUserId: userId, at }),
+      auditRecord(by, { ...entry, metadata: { role } }),
+    ];
+  });
+  await emitAll(tx, left);
   await revokeAllGrants(tx, by, userId, { reason: "user", at: now });
   await revokeAllTokens(tx, by, { userId, except: undefined, personalToo: true, now });
   await deletePasswordResets(tx, userId);

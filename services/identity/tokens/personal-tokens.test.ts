@@ -178,7 +178,8 @@ test("a user has at most 100 tokens, however many are made at once; each that en
   const { token } = await it.member("reader");
   const sessions = await sessionsOf(token);
   const make = () => sessions.createToken({ name: "one of many" });
-  const made = await Promise.all(Array.from({ length: 99 }, make));
+  const made = [];
+  while (made.length < 99) made.push(...(await Promise.all(Array.from({ length: 9 }, make))));
   const results = await Promise.all(Array.from({ length: 12 }, () => make().catch((error) => error)));
   const failures = results.filter((result) => result instanceof Error);
   expect(failures).toHaveLength(11);

@@ -1,6 +1,7 @@
 // Statements on sessions and personal tokens.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
+import { isBelow } from "../../kit/postgres/paging.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 import { lockUser } from "../users/sql.ts";
 
@@ -85,7 +86,7 @@ export function listTokens(
     "tokens_list",
     `select ${TOKEN} from tokens
      where user_id = $1 and kind = 'token' and revoked_at is null and expires_at > $2
-       and ($3::text is null or id < $3)
+       and ${isBelow("id", "$3")}
      order by id desc limit $4`,
     [userId, page.now, page.before, page.limit],
   );
@@ -112,7 +113,7 @@ export function listSessions(
     `select id, ip, created_at as "createdAt", last_used_at as "lastUsedAt", least(expires_at, ${idleEnd}) as "expiresAt"
      from tokens
      where user_id = $1 and kind = 'session' and revoked_at is null and expires_at > $2 and ${idleEnd} > $2
-       and ($4::text is null or id < $4)
+       and ${isBelow("id", "$4")}
      order by id desc limit $5`,
     [userId, page.now, page.idleSeconds, page.before, page.limit],
   );

@@ -35,8 +35,16 @@ export type Bus = {
   close: () => Promise<void>;
 };
 
-/** Connects to NATS in the background, so that a process can start and write while NATS is unreachable. */
-export function connectBus(url: string, name: string, log: Logger): Bus {
+/**
+ * Connects to NATS in the background, so that a process can start and write while NATS is unreachable. `told` hears why a
+ * first connection failed.
+ */
+export function connectBus(
+  url: string,
+  name: string,
+  log: Logger,
+  told: (error: unknown) => void = () => {},
+): Bus {
   const servers = natsServers(url);
   const closing = new AbortController();
   let nc: NatsConnection | undefined;
@@ -53,6 +61,7 @@ export function connectBus(url: string, name: string, log: Logger): Bus {
     return { nc, js: jetstream(nc), manager };
   };
   const failed = (error: unknown, failures: number) => {
+    told(error);
     if (failures === 1) log.warn({ err: error }, "NATS is unreachable; events wait in the outbox");
   };
   const connected = retry(open, { everyMs: RETRY_MS, failed, signal: closing.signal })

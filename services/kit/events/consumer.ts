@@ -16,6 +16,7 @@ import { startTask } from "../tasks/task.ts";
 import { traced } from "../telemetry.ts";
 import { type Bus, CHECK_MS, type Connected, isMissing, STREAM, type StreamState } from "./bus.ts";
 import { isTransientLetter, ONLY_FOR, publishDeadLetter, resendDeadLetters } from "./dead-letters.ts";
+import { createHandledKinds, type HandledKinds } from "./handled-kinds.ts";
 import type { Effect, Handler } from "./handler.ts";
 import * as sql from "./inbox-sql.ts";
 import { deadLetters } from "./metrics.ts";
@@ -61,6 +62,7 @@ const INBOX_DAYS = 14;
 export function startConsumer(options: ConsumerOptions) {
   const { bus, pool, log, name } = options;
   deadLetters.inc({ consumer: name }, 0);
+  const kinds = createHandledKinds(options);
   const stopping = Promise.withResolvers<undefined>();
   let connected: Connected | undefined;
   let reception: Reception | undefined;
@@ -72,7 +74,10 @@ export function startConsumer(options: ConsumerOptions) {
 
   /** Begins to receive events. */
   async function receive(connected: Connected): Promise<Reception> {
-    const { created } = await ensureConsumer(connected, options, await bus.check(), handled);
+    const { metadata } = kinds;
+    const info = await ensureConsumer(connected, { ...options, metadata }, await bus.check(), handled);
+    const { created } = info;
+    await kinds.compare(connected.manager, info);
     const consumer = await connected.js.consumers.get(STREAM, name);
     const waiting: JsMsg[] = [];
     const callback = (message: JsMsg) => {
@@ -114,6 +119,7 @@ export function startConsumer(options: ConsumerOptions) {
   ): Promise<void> {
     const info = await manager.consumers.info(STREAM, name);
     if (info.created !== created) return messages.stop();
+    await kinds.compare(manager, info);
     handled = info.ack_floor.stream_seq;
     flows = begun.open;
   }
@@ -130,7 +136,7 @@ export function startConsumer(options: ConsumerOptions) {
     const underWay = reception.waiting.splice(0);
     if (underWay.length === 0) return;
     try {
-      if (await handleBatch(connected, options, underWay)) endOutage();
+      if (await handleBatch(connected, { ...options, kinds }, underWay)) endOutage();
     } catch (error) {
       if (isUnreachable(error)) await pauseForOutage(signal, underWay, reception.waiting);
       else {
@@ -191,7 +197,7 @@ type Reception = {
 /** Returns the durable consumer, which is made where it is missing: to go on after `handled`, or as a new one. */
 async function ensureConsumer(
   { manager }: Connected,
-  { name, from, firstSeconds }: ConsumerDefinition,
+  { name, from, firstSeconds, metadata }: ConsumerDefinition & Pick<HandledKinds, "metadata">,
   stream: StreamState,
   handled: number,
 ): Promise<ConsumerInfo> {
@@ -213,6 +219,7 @@ async function ensureConsumer(
         };
   const made = {
     durable_name: name,
+    metadata,
     filter_subject: `berth.${from}.v1.>`,
     ack_policy: AckPolicy.Explicit,
     ...start,
@@ -224,34 +231,51 @@ async function ensureConsumer(
   return manager.consumers.add(STREAM, made).catch(() => find());
 }
 
+type BatchOptions = ConsumerOptions & { kinds: HandledKinds };
 type Begun = { message: JsMsg; effect: Effect };
 
 /**
  * Prepares events that arrived together, then commits those that could be. Events that no handler takes cost no
- * transaction. Returns whether there were others; throws when the database is unreachable.
+ * transaction; those that only processes of another version take are left to these. Returns whether there were others;
+ * throws when the database is unreachable.
  */
-async function handleBatch(
-  connected: Connected,
-  options: ConsumerOptions,
-  messages: JsMsg[],
-): Promise<boolean> {
+async function handleBatch(connected: Connected, options: BatchOptions, messages: JsMsg[]): Promise<boolean> {
   const outcomes = await Promise.allSettled(messages.map((message) => begin(options, message)));
   const begun: Begun[] = [];
+  const untaken = messages.filter((message, index) => {
+    const outcome = outcomes[index]!;
+    return outcome.status === "fulfilled" && !outcome.value && isFor(options, message);
+  });
+  await options.kinds.refresh(connected.manager, untaken);
   for (const [index, outcome] of outcomes.entries()) {
     const message = messages[index]!;
     if (outcome.status === "fulfilled" && outcome.value) begun.push({ message, effect: outcome.value });
-    else if (outcome.status === "fulfilled") message.ack();
+    else if (outcome.status === "fulfilled") await passOn(connected, options, message);
     else await returnFailed(connected, options, message, outcome.reason as Error);
   }
   if (begun.length > 0) await commit(connected, options, begun);
   return begun.length > 0;
 }
 
-async function begin({ name, handlers }: ConsumerOptions, message: JsMsg): Promise<Effect | undefined> {
-  const { headers, subject, data } = message;
+/** Deals with an event that no handler here takes. */
+async function passOn({ manager }: Connected, options: BatchOptions, message: JsMsg): Promise<void> {
+  const { kinds, retryMs = RETRY_MS } = options;
+  if (!isFor(options, message)) return message.ack();
+  if (kinds.isOfOthers(message)) return message.nak(retryMs);
+  message.ack();
+  await kinds.forgetOthers(manager, message);
+}
+
+/** Whether this is an event, and of this consumer if it is sent again to one alone. */
+function isFor({ name }: ConsumerOptions, { headers }: JsMsg): boolean {
   const only = headers?.get(ONLY_FOR);
-  if (!headers?.get(EVENT_ID) || (only && only !== name)) return undefined;
-  return handlers.find(({ event }) => event === subject.split(".")[3])?.begin(data);
+  return Boolean(headers?.get(EVENT_ID)) && (!only || only === name);
+}
+
+async function begin(options: ConsumerOptions, message: JsMsg): Promise<Effect | undefined> {
+  const { subject, data } = message;
+  if (!isFor(options, message)) return undefined;
+  return options.handlers.find(({ event }) => event === subject.split(".")[3])?.begin(data);
 }
 
 /**

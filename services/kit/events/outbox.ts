@@ -51,9 +51,18 @@ export async function emit<S extends DescMessage>(
   await emitAll(db, [eventOf(schema, accountId, event)]);
 }
 
-/** As `emit`, of events that are published in this order, in one statement. Returns their ids. */
+/** How many events one statement writes. */
+const MOST_AT_ONCE = 1_000;
+
+/** As `emit`, of events that are published in this order, in as few statements as there can be. Returns their ids. */
 export async function emitAll(db: Db, events: OutboxEvent[]): Promise<string[]> {
-  if (events.length === 0) return [];
+  const ids: string[] = [];
+  for (let at = 0; at < events.length; at += MOST_AT_ONCE)
+    ids.push(...(await insert(db, events.slice(at, at + MOST_AT_ONCE))));
+  return ids;
+}
+
+async function insert(db: Db, events: OutboxEvent[]): Promise<string[]> {
   const ids = events.map(() => newId("evt"));
   await execute(
     db,

@@ -10,7 +10,14 @@ import { type RunningServer, serve } from "../process/server.ts";
 import type { Caller } from "../rpc/caller-token.ts";
 import { conflict } from "../rpc/refusals.ts";
 import { clientAs, eventually, testDatabase, testKeys } from "../testing/testing.ts";
-import { answered, effect, IDEMPOTENCY_HEADER, idempotencyHeader, REPLAYED_HEADER } from "./idempotency.ts";
+import {
+  answered,
+  effect,
+  IDEMPOTENCY_HEADER,
+  idempotencyHeader,
+  REPLAYED_HEADER,
+  sweepAnswers,
+} from "./idempotency.ts";
 
 let database: Awaited<ReturnType<typeof testDatabase>>;
 let pool: Pool;
@@ -205,6 +212,20 @@ test("a day later the key is another one", async () => {
   const next = await createUnder("daily", { id, secrets: [secretOf("another")] });
   expect(next.replayed).toBe(false);
   expect(await effectsOf("daily")).toEqual([first.id, next.id]);
+});
+
+test("however many answers are older than a day, one sweep after the other deletes them without a pause", async () => {
+  await pool.query(
+    `insert into kept_answers (id, request, at)
+     select sha256(n::text::bytea), '', now() - interval '25 hours' from generate_series(1, 25000) n`,
+  );
+  const sweeping = sweepAnswers(pool, createLog("kit", "silent"));
+  sweeping.wake();
+  await eventually("none is left", async () => {
+    const old = await pool.query("select from kept_answers where at < now() - interval '24 hours' limit 1");
+    return old.rowCount === 0;
+  });
+  await sweeping.stop();
 });
 
 test("an answer without an effect is kept as well", async () => {

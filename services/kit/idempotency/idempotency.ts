@@ -122,11 +122,14 @@ export function idempotencyInterceptor(pool: Pool): Interceptor {
   };
 }
 
+const SWEPT_AT_ONCE = 10_000;
+
 /** Deletes answers older than 24 hours until it is stopped. */
 export function sweepAnswers(pool: Pool, log: Logger) {
-  const text = `delete from kept_answers where id in
-    (select id from kept_answers where at <= now() - interval '24 hours' limit 10000 for update skip locked)`;
-  const sweep = async () => void (await execute(pool, "answers_sweep", text));
+  const text = `delete from kept_answers where id = any(array(
+       select id from kept_answers where at <= now() - interval '24 hours' limit $1 for update skip locked))`;
+  const sweep = async () =>
+    (await execute(pool, "answers_sweep", text, [SWEPT_AT_ONCE])) === SWEPT_AT_ONCE ? "more" : undefined;
   return startTask(SWEEP_ANSWERS, sweep, { log });
 }
 

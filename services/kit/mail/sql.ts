@@ -4,6 +4,10 @@ import type { Mail } from "./mail.ts";
 /** A mail that this process may try to send until its lease is over. */
 export type TakenMail = Mail & { tries: number };
 
+/**
+ * Takes at most `limit` mails that are due. As an array they are selected once: a join, such as `in (select …)` may be, can
+ * select again for each row, and what it has taken by then it skips, so that in the end it takes all.
+ */
 export function takeMails(
   db: Db,
   queue: string,
@@ -13,8 +17,8 @@ export function takeMails(
     db,
     "mails_take",
     `update mails set tries = tries + 1, due_at = now() + make_interval(secs => $2)
-     where id in (select id from mails where queue = $3 and due_at <= now() order by due_at limit $1
-                  for update skip locked)
+     where id = any(array(select id from mails where queue = $3 and due_at <= now() order by due_at limit $1
+                  for update skip locked))
      returning id, kind, address, data, tries, extract(epoch from now() - created_at)::float8 as "ageSeconds"`,
     [limit, leaseSeconds, queue],
   );

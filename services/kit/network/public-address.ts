@@ -1,4 +1,4 @@
-import { type LookupAddress, lookup } from "node:dns";
+import { type LookupAddress, type lookup, promises } from "node:dns";
 import { BlockList, isIP, type LookupFunction } from "node:net";
 
 /** Networks that are somebody's own, or no host's: RFC 6890 and its registry. */
@@ -36,7 +36,7 @@ export class NoAllowedAddress extends Error {
 /** As `dns.lookup`, without the addresses that are not allowed. Requests that get it ask it for each connection. */
 export function lookupAllowed(
   isAllowed: (address: string) => boolean = isPublicAddress,
-  resolve: typeof lookup = lookup,
+  resolve: typeof lookup = lookupByNetwork,
 ): LookupFunction {
   return (hostname, asked, done) => {
     resolve(hostname, { ...asked, all: true }, (error, addresses: LookupAddress[]) => {
@@ -48,3 +48,25 @@ export function lookupAllowed(
     });
   };
 }
+
+const DNS_MS = 5_000;
+
+/**
+ * As `dns.lookup`, by questions over the network alone: that function has few threads in the process, which servers of
+ * names that never answer would hold. So others could not connect meanwhile, to the database for one.
+ */
+export const lookupByNetwork = ((
+  name: string,
+  _options: object,
+  done: (error: NodeJS.ErrnoException | null, addresses: object[]) => void,
+) => {
+  const resolver = new promises.Resolver({ timeout: DNS_MS, tries: 2 });
+  void Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]).then(([four, six]) => {
+    const found = [
+      ...(four.status === "fulfilled" ? four.value.map((address) => ({ address, family: 4 })) : []),
+      ...(six.status === "fulfilled" ? six.value.map((address) => ({ address, family: 6 })) : []),
+    ];
+    if (found.length > 0 || four.status === "fulfilled") return done(null, found);
+    return done(four.reason, []);
+  });
+}) as unknown as typeof lookup;

@@ -10,10 +10,10 @@ export type Tx = pg.PoolClient;
 /** Anything a statement can run on: the pool, or the connection of a transaction. */
 export type Db = Pick<pg.Pool, "query">;
 
-// The row is the message: times become protobuf timestamps, bigints become numbers.
 const TIMESTAMPTZ = 1184;
 const INT8 = 20;
-const types = {
+/** The row is the message: times become protobuf timestamps, bigints become numbers. */
+export const rowTypes = {
   getTypeParser: ((oid: number, format?: "text" | "binary") => {
     if (oid === TIMESTAMPTZ) return (text: string) => timestampFromMs(Date.parse(text));
     if (oid === INT8) return Number;
@@ -131,7 +131,7 @@ export function createPool(
   const timeouts = options.timeouts ?? DEFAULT_TIMEOUTS;
   const pool = new GuardedPool({
     ...poolOptions(url, timeouts),
-    types,
+    types: rowTypes,
     Client: Connection,
     max: options.max ?? POOL_SIZE,
     // Statements that a transaction does not wait for one by one go to the server together.

@@ -22,7 +22,7 @@ type SessionOptions = {
 /**
  * Keeps a session open for what ends with it: LISTEN and advisory locks. When a session does not answer a heartbeat,
  * another one is opened, which first ends the old one on the server, so that a dead session holds no locks. The server
- * itself ends one that falls silent, within 8 s. Fails when the first session cannot be opened.
+ * itself ends one that falls silent, within 8 s. Fails when the first session cannot be opened twice.
  */
 export async function keepSession({ url, name, prepare, failed }: SessionOptions) {
   const stopping = new AbortController();
@@ -44,7 +44,8 @@ export async function keepSession({ url, name, prepare, failed }: SessionOptions
     if (signal.aborted) await session.end();
   }
 
-  await renew();
+  // The server has ended the first one if this process was held up for longer than it waits: once more then.
+  await renew().catch(renew);
   return {
     stop: async () => {
       stopping.abort();

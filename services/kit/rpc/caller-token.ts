@@ -29,9 +29,10 @@ export function atLeast(role: RoleName | undefined, needed: RoleName): boolean {
   return role !== undefined && RANK[role] >= RANK[needed];
 }
 
-/** Returns the lower of a role and a cap, if there is one. */
+/** Returns the lower of a role and a cap, if there is one. What only a newer version knows is lower than all. */
 export function capped(role: RoleName, cap: RoleName | undefined): RoleName {
-  return cap !== undefined && RANK[cap] < RANK[role] ? cap : role;
+  const rank = (name: RoleName) => RANK[name] ?? 0;
+  return cap !== undefined && rank(cap) < rank(role) ? cap : role;
 }
 
 function mac(key: Buffer, body: string): Buffer {

@@ -6,8 +6,8 @@ export type Outcome = "kept" | "lost" | "silent";
 
 export type TcpProxy = Awaited<ReturnType<typeof openProxy>>;
 
-/** A way to a TCP server that can be shut (connections end, none is let in) or can hang (nothing moves). */
-export async function openProxy(server: URL) {
+/** A way to a TCP server that can be shut (connections end, none is let in) or can hang (nothing moves), at this address. */
+export async function openProxy(server: URL, host = "127.0.0.1") {
   const sockets = new Map<Socket, { late: boolean }>();
   let hanging = false;
   let losing: { mark: string; lost: (answer: string) => void } | undefined;
@@ -18,7 +18,8 @@ export async function openProxy(server: URL) {
       .on("error", () => {})
       .on("close", () => {
         sockets.delete(from);
-        to.destroy();
+        // What has been passed on arrives.
+        to.destroySoon();
       });
     if (hanging) from.pause();
   };
@@ -39,7 +40,7 @@ export async function openProxy(server: URL) {
       return true;
     });
   });
-  const listen = (port: number) => once(listener.listen(port, "127.0.0.1"), "listening");
+  const listen = (port: number) => once(listener.listen(port, host), "listening");
   await listen(0);
   const { port } = listener.address() as { port: number };
   const endAll = () => {
@@ -50,7 +51,7 @@ export async function openProxy(server: URL) {
     /** The server's URL, or another one at the same address, through the proxy. */
     of(url: string): string {
       const through = new URL(url);
-      through.host = `127.0.0.1:${port}`;
+      through.host = `${host}:${port}`;
       return through.href;
     },
     /**

@@ -64,3 +64,28 @@ test("a digest shows 50 items, the newest, and says how many more there are", as
   expect(text).toContain("comment 4.");
   expect(subjectsOf(bob)).toEqual(["Your daily digest: 53 notifications"]);
 });
+
+test("a digest shows what a newer version notified of, with what this one knows", async () => {
+  const { send, set, decisionOf } = scene;
+  const eve = service.user();
+  await set(eve, "social.comment", "both", "daily");
+  await send("social.comment", [eve], { title: "A comment" });
+  await send("social.comment", [eve], { title: "A spelling changed" });
+  const newer = "update notifications set kind = 'zoo.spelling' where user_id = $1 and title = $2";
+  await service.pool.query(newer, [eve.userId, "A spelling changed"]);
+  expect(await decisionOf(eve, "A spelling changed")).toMatchObject({
+    kind: "zoo.spelling",
+    channel: "both",
+    forceEmail: false,
+    mail: { state: "digest" },
+  });
+  const { data } = await service.as(eve.userId).listNotifications({ limit: 10 });
+  expect(data.map(({ kind }) => kind)).toEqual(["zoo.spelling", "social.comment"]);
+  const lines = (await digestOf(eve)).split("\n").filter((line) => /^\S/.test(line));
+  expect(lines.slice(0, 4)).toEqual([
+    "Your account / New comment",
+    "- A comment",
+    "Your account / zoo.spelling",
+    "- A spelling changed",
+  ]);
+});

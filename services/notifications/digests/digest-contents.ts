@@ -1,6 +1,6 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { catalogue, type KindKey, kindKeys } from "../kinds/kinds.ts";
+import { isKind, type KindKey, kindKeys, labelOf } from "../kinds/kinds.ts";
 import type { Directory } from "../recipients/directory.ts";
 import * as sql from "./sql.ts";
 
@@ -47,13 +47,16 @@ export function toContents(rows: sql.ItemRow[], handles: Map<string, string>): D
     projects: groupBy(ofAccount, ({ metadata }) => metadata.projectId ?? "").map(([, ofProject]) => ({
       name: ofProject[0]!.metadata.project ?? "",
       kinds: groupBy(ofProject, ({ kind }) => kind)
-        .sort(([a], [b]) => kindKeys.indexOf(a) - kindKeys.indexOf(b))
-        .map(([kind, ofKind]) => ({ kind, label: catalogue[kind].label, items: ofKind.map(toItem) })),
+        .sort(([a], [b]) => orderOf(a) - orderOf(b))
+        .map(([kind, ofKind]) => ({ kind, label: labelOf(kind), items: ofKind.map(toItem) })),
     })),
   }));
   const total = rows[0]?.total ?? 0;
   return { accounts, items: total, more: total - rows.length };
 }
+
+/** Those that only a newer version knows are the last. */
+const orderOf = (kind: KindKey) => (isKind(kind) ? kindKeys.indexOf(kind) : kindKeys.length);
 
 const toItem = ({ kind, title, body, metadata, count, createdAt }: sql.ItemRow): DigestItem => ({
   kind,

@@ -9,7 +9,7 @@ import { erasureHandlers } from "../retention/erasure-handlers.ts";
 import { addonHandlers } from "./addon-handlers.ts";
 import { announcer } from "./announce.ts";
 import { backupHandler } from "./backup-handler.ts";
-import { billingHandlers } from "./billing-handlers.ts";
+import { billingHandlers } from "./billing/handlers.ts";
 import { deletionHandlers } from "./deletion-handlers.ts";
 import { deploymentHandlers } from "./deployment-handlers.ts";
 import { domainHandlers } from "./domain-handlers.ts";

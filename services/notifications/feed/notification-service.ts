@@ -7,7 +7,7 @@ import type { Cursors } from "../../kit/postgres/paging.ts";
 import { isNotModified } from "../../kit/rpc/etag.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { invalid, notFound } from "../../kit/rpc/refusals.ts";
-import { isKind, kindKeys } from "../kinds/kinds.ts";
+import { catalogue, isKind, kindKeys } from "../kinds/kinds.ts";
 import type { ChangePreference } from "../preferences/change-preference.ts";
 import { type Choice, toPreference } from "../preferences/preference.ts";
 import { listChoices } from "../preferences/sql.ts";
@@ -66,7 +66,8 @@ export function notificationService({
       const found = await sql.findDecisions(pool, userOf(ctx), notificationId);
       if (!found) throw notFound("notification");
       const { kind, visible, mailState, mailAttempts, mailReason, mailAt } = found;
-      const { channel, frequency, overridden, forceEmail } = { ...toPreference(kind, found), ...found };
+      const { channel, frequency, overridden } = found;
+      const forceEmail = isKind(kind) && catalogue[kind].forced;
       const mail = { state: mailState, attempts: mailAttempts, reason: mailReason, at: mailAt };
       const recipients = describeAudience(kind);
       return { kind, recipients, channel, frequency, forceEmail, overridden, inApp: visible, mail };

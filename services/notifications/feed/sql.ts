@@ -31,7 +31,8 @@ export function listNotifications(db: Db, userId: string, unread: boolean, { bef
     unread ? "notifications_list_unread" : "notifications_list",
     `select ${NOTIFICATION}, ${POSITION} as position from notifications
      where user_id = $1 and visible ${unread ? "and read_at is null" : ""}
-       and ($2::numeric is null or (created_at, id) < (to_timestamp(0) + $2::numeric * interval '1 second', $3))
+       and (created_at, id) <
+         (coalesce(to_timestamp(0) + $2::numeric * interval '1 second', 'infinity'), coalesce($3, ''))
      order by created_at desc, id desc limit $4`,
     [userId, time, id, limit],
   );

@@ -100,6 +100,11 @@ export function isKind(key: string): key is KindKey {
   return Object.hasOwn(catalogue, key);
 }
 
+/** Returns the label of a stored kind: its name, of one that only a newer version knows. */
+export function labelOf(kind: string): string {
+  return isKind(kind) ? catalogue[kind].label : kind;
+}
+
 function deploy(label: string, channel: Channel, frequency: Frequency = "immediate"): Kind {
   return { label, category: "deploy", channel, frequency, forced: false, audience: "editor" };
 }

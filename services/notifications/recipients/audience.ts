@@ -1,5 +1,5 @@
 import { atLeast, type RoleName } from "../../kit/rpc/caller-token.ts";
-import { type Audience, catalogue, type Kind, type KindKey } from "../kinds/kinds.ts";
+import { type Audience, catalogue, isKind, type Kind, type KindKey } from "../kinds/kinds.ts";
 import type { Member, Recipient } from "./directory.ts";
 
 /**
@@ -22,7 +22,7 @@ const AUDIENCES: Record<Audience, string> = {
   other_owners: "owners of the account, except the one who acted and the one it is about",
 };
 
-/** Describes who receives a kind, for users. */
-export function describeAudience(kind: KindKey): string {
-  return AUDIENCES[(catalogue[kind] as Kind).audience];
+/** Describes who receives a stored kind, for users. */
+export function describeAudience(kind: string): string {
+  return isKind(kind) ? AUDIENCES[catalogue[kind].audience] : "the users that a newer version of Berth chose";
 }

@@ -5,8 +5,8 @@ export function deleteRead(db: Db, before: Date, limit: number): Promise<number>
   return execute(
     db,
     "notifications_delete_read",
-    `delete from notifications where id in
-       (select id from notifications where read_at < $1 limit $2 for update skip locked)`,
+    `delete from notifications where id = any(array(
+       select id from notifications where read_at < $1 limit $2 for update skip locked))`,
     [before, limit],
   );
 }
@@ -16,8 +16,8 @@ export function deleteOld(db: Db, before: Date, limit: number): Promise<number> 
   return execute(
     db,
     "notifications_delete_old",
-    `delete from notifications where id in
-       (select id from notifications where created_at < $1 limit $2 for update skip locked)`,
+    `delete from notifications where id = any(array(
+       select id from notifications where created_at < $1 limit $2 for update skip locked))`,
     [before, limit],
   );
 }
@@ -26,8 +26,8 @@ export function deleteDigests(db: Db, before: Date, limit: number): Promise<numb
   return execute(
     db,
     "digests_delete_old",
-    `delete from digests where id in
-       (select id from digests where created_at < $1 limit $2 for update skip locked)`,
+    `delete from digests where id = any(array(
+       select id from digests where created_at < $1 limit $2 for update skip locked))`,
     [before, limit],
   );
 }
@@ -71,9 +71,9 @@ export function deleteDeliveries(db: Db, before: Date, limit: number): Promise<n
   return execute(
     db,
     "webhook_deliveries_delete_old",
-    `delete from webhook_deliveries where id in
-       (select id from webhook_deliveries where created_at < $1 and state <> 'pending' limit $2
-        for update skip locked)`,
+    `delete from webhook_deliveries where id = any(array(
+       select id from webhook_deliveries where created_at < $1 and state <> 'pending' limit $2
+        for update skip locked))`,
     [before, limit],
   );
 }
@@ -99,12 +99,12 @@ export function markOldestRead(db: Db, { userId, most, limit, now }: Full): Prom
   return execute(
     db,
     "notifications_read_oldest",
-    `update notifications set read_at = $4 where id in (
+    `update notifications set read_at = $4 where id = any(array(
        select id from notifications where user_id = $1 and visible and read_at is null
          and (created_at, id) <= (select created_at, id from notifications
            where user_id = $1 and visible and read_at is null
            order by created_at desc, id desc offset $2 limit 1)
-       limit $3 for update skip locked)`,
+       limit $3 for update skip locked))`,
     [userId, most, limit, now],
   );
 }

@@ -1,5 +1,6 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
+import { isBelow } from "../../kit/postgres/paging.ts";
 
 /** How many webhooks an account has at most. */
 export const MAX_WEBHOOKS = 10;
@@ -58,7 +59,7 @@ export function listWebhooks(db: Db, accountId: string, { before, limit }: Page)
   return many<WebhookRow>(
     db,
     "webhooks_list",
-    `select ${WEBHOOK} from webhooks where account_id = $1 and ($2::text is null or id < $2)
+    `select ${WEBHOOK} from webhooks where account_id = $1 and ${isBelow("id", "$2")}
      order by id desc limit $3`,
     [accountId, before, limit],
   );
@@ -182,7 +183,7 @@ export function listDeliveries(db: Db, webhookId: string, state: string | undefi
     db,
     "webhook_deliveries_list",
     `select ${DELIVERY} from webhook_deliveries
-     where webhook_id = $1 and ($2::text is null or state = $2) and ($3::text is null or id < $3)
+     where webhook_id = $1 and ($2::text is null or state = $2) and ${isBelow("id", "$3")}
      order by id desc limit $4`,
     [webhookId, state, page.before, page.limit],
   );

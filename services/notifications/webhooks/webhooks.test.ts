@@ -342,6 +342,19 @@ test("a receiver that is gone is disabled at once", async () => {
   await eventually("it is disabled", async () => (await client.getWebhook(of)).disabledReason === "gone");
 });
 
+test("a receiver that is gone by the time it answers does not disable a webhook that has another URL by then", async () => {
+  const { live, client, of, path, accountId } = await scene();
+  const held = Promise.withResolvers<() => void>();
+  receiver.on(path, (res) => held.resolve(() => void res.writeHead(410).end()));
+  await live(1);
+  const answer = await held.promise;
+  const next = `/${newId("p")}`;
+  await client.updateWebhook({ ...of, accountId, url: receiver.base + next });
+  answer();
+  await receiver.arrived(next, 1);
+  expect((await client.getWebhook(of)).enabled).toBe(true);
+});
+
 test("an account has at most 10, also when they are created at once, and sees no other's", async () => {
   const { accountId, client, of } = await scene();
   const url = `${receiver.base}/many`;

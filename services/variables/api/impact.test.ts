@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { explaining, mostRows } from "../../kit/testing/explaining.ts";
 import { refusal, refused } from "../../kit/testing/refusal.ts";
+import { listImpact } from "../rows/sql.ts";
 import { startVariables, type TestVariables } from "../testing.ts";
 
 let world: TestVariables;
@@ -76,4 +78,20 @@ test("the impact lists 20 services and counts all", async () => {
   const told = context!.impact as { services: unknown[]; total: number };
   expect([told.services.length, told.total]).toEqual([20, 23]);
   expect((await reader.getVariableImpact({ ...P, variableName: "X" })).services).toHaveLength(23);
+});
+
+test("the impact on many services of an environment with many variables reads no pair of them", async () => {
+  const { projectId, environmentId } = scene();
+  const services = Array.from({ length: 200 }, (_, i) => ({ id: `svc_${i}`, name: `s${i}`, environmentId }));
+  const insert = `insert into variables (scope_id, name, id, revision, sensitive, alias_target)
+    select scope, 'N' || n, scope || n, 1, false, 'V' from generate_series(1, 300) n, unnest($1::text[]) scope`;
+  await world.pool.query(insert, [[projectId, environmentId, "svc_7"]]);
+  await world.pool.query("delete from variables where scope_id = $1 and name = 'N1'", [environmentId]);
+  await world.pool.query("analyze variables");
+
+  const { db, plans } = explaining(world.pool);
+  for (const names of [["N1"], ["N1", "N2", "N3"]]) await listImpact(db, projectId, names, services, 20);
+  for (const plan of plans) expect([plan, mostRows(plan) <= 2000]).toEqual([plan, true]);
+  const found = await listImpact(world.pool, projectId, ["N1", "N2"], services, 20);
+  expect([found.length, found[0]!.total, found.some(({ id }) => id === "svc_7")]).toEqual([20, 199, false]);
 });

@@ -37,11 +37,16 @@ export function connectedServices(rows: Pick<ChainRow, "connectionService">[]): 
 
 /** Returns the services of one environment by name for `resolve`; `value` returns what stands for a key's value. */
 export function addonsByName<T>(list: AddonKeyRow[], value: (row: AddonKeyRow) => T): Map<string, Addon<T>> {
-  const addons = new Map<string, Addon<T> & { keys: Map<string, { value: T; sensitive: boolean }> }>();
+  const addons = new Map<string, Addon<T> & { keys: Map<string, { value?: T; sensitive: boolean }> }>();
   for (const row of list) {
     const addon = addons.get(row.name) ?? { type: row.type, ready: row.ready, keys: new Map() };
     addons.set(row.name, addon);
     if (row.key !== null) addon.keys.set(row.key, { value: value(row), sensitive: row.sensitive! });
+  }
+  // What was published before there were poolers has no such key.
+  for (const { type, keys } of addons.values()) {
+    const url = type === "postgres" ? keys.get("URL") : undefined;
+    if (url && !keys.has("POOLED_URL")) keys.set("POOLED_URL", url);
   }
   return addons;
 }

@@ -64,7 +64,7 @@ type Outcome<T> =
 
 const MAX_ALIAS_DEPTH = 10;
 /** Keys whose values are secrets, even if their addon says otherwise (docs/variables.md#secrets-and-sensitive-values). */
-export const DERIVED_SENSITIVE = new Set(["PASSWORD", "URL"]);
+export const DERIVED_SENSITIVE = new Set(["PASSWORD", "URL", "POOLED_URL"]);
 
 /**
  * Returns the effective set of one service (docs/variables.md#resolved-set). Every name of `rows` is in

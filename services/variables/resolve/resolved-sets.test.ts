@@ -50,6 +50,27 @@ async function provision(
 }
 
 describe("what a service resolves", () => {
+  test("the URL of a postgres addon that has published none for a pooler, which is sensitive as that", async () => {
+    const made = scene({ web: "web", db: "postgres", cache: "redis" });
+    for (const service of ["db", "cache"]) {
+      const connection = { service, key: "POOLED_URL" };
+      await made.editor.createVariable({ ...made.E, name: service.toUpperCase(), connection });
+      await provision(made, service, DB);
+    }
+    const data = await eventually("the keys of both are there", async () => {
+      const { data, reasons } = await made.resolved();
+      return data.length === 1 && reasons.CACHE === "key_not_found" && data;
+    });
+    expect(data).toMatchObject([{ name: "DB", sensitive: true }]);
+    expect(data[0]!.value).toBeUndefined();
+    const released = async () => (await made.release()).data.find(({ name }) => name === "DB")?.value;
+    expect(await released()).toBe(DB.URL);
+    const revealed = await made.editor.revealVariable({ ...made.E, variableName: "DB" });
+    expect(revealed.value).toBe(DB.URL);
+    await provision(made, "db", { ...DB, POOLED_URL: "postgres://x:pw@pooler/d" }, 2n);
+    await eventually("that is published", async () => (await released()) === "postgres://x:pw@pooler/d");
+  });
+
   test("config.env where no variable has the name, marked as the service's configuration, and at once when it changes", async () => {
     const made = scene();
     const { E, S, editor, ids } = made;

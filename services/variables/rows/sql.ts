@@ -1,6 +1,7 @@
 // Statements on the table `variables`.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import { isBelow } from "../../kit/postgres/paging.ts";
 import type { ServiceRef } from "../scopes/sql.ts";
 
 /** A variable as a write stores it, without its scope: literals have `sealed` and the size of their value. */
@@ -30,7 +31,7 @@ export function listVariables(db: Db, scopeId: string, page: { before?: string |
     db,
     "variables_list",
     `select ${STORED}, size, case when not sensitive then sealed end as sealed from variables
-     where scope_id = $1 and ($2::text is null or id < $2) order by id desc limit $3`,
+     where scope_id = $1 and ${isBelow("id", "$2")} order by id desc limit $3`,
     [scopeId, page.before, page.limit],
   );
 }
@@ -98,8 +99,8 @@ export function deleteVariables(db: Db, scopeId: string, names: string[]) {
 
 /**
  * Lists which of the services below a scope resolve one of the names to its variable, because no nearer scope has
- * the name. At most `limit` of them, newest first; `total` counts all. Counts shadowing rows in one pass: looking
- * up each name at each service takes 260 ms for 500 names and 100 services.
+ * the name. At most `limit` of them, newest first; `total` counts all. The rows that shadow are counted by environment and
+ * by service: 10 000 services times the 1000 names of their environment are ten million.
  */
 export function listImpact(
   db: Db,
@@ -113,15 +114,16 @@ export function listImpact(
     "scope_impact",
     `with own as materialized (select name from variables where scope_id = $1 and name = any($2)),
      under as materialized (select * from unnest($3::text[], $4::text[], $5::text[]) as u (id, name, environment_id)),
+     nearer as materialized (
+       select scope_id, name from variables where name in (select name from own) and scope_id in
+         (select id from under union select environment_id from under where environment_id <> $1)),
      hidden as (
-       select id, count(*) from (
-         select u.id, v.name from under u join variables v on v.scope_id = u.id
-         union select u.id, v.name from under u
-           join variables v on v.scope_id = u.environment_id and u.environment_id <> $1
-       ) as nearer join own using (name) group by id)
+       select n.scope_id, count(*) from nearer n left join under u on u.id = n.scope_id
+         left join nearer e on e.scope_id = u.environment_id and e.name = n.name
+       where e.name is null group by n.scope_id)
      select u.id, u.name, u.environment_id as "environmentId", count(*) over ()::int as total
-     from under u left join hidden h on h.id = u.id
-     where coalesce(h.count, 0) < (select count(*) from own)
+     from under u left join hidden s on s.scope_id = u.id left join hidden e on e.scope_id = u.environment_id
+     where coalesce(s.count, 0) + coalesce(e.count, 0) < (select count(*) from own)
      order by u.id desc limit $6`,
     [
       scopeId,

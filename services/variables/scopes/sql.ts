@@ -178,18 +178,18 @@ export function insertDeleted(db: Db, ids: ScopeIds) {
 }
 
 /**
- * Marks a scope and all below it deleted, and deletes their variables and addon keys: in one statement, so this file writes
+ * Marks scopes and all below them deleted, and deletes their variables and addon keys: in one statement, so this file writes
  * those tables too. Returns how many addon keys were deleted.
  */
-export async function softDeleteTree(db: Db, id: string): Promise<number> {
+export async function softDeleteTrees(db: Db, ids: string[]): Promise<number> {
   const deleted = await one<{ keys: number }>(
     db,
     "scope_soft_delete",
     `with tree as (
-       select $1::text as id
-       union all select id from scopes where parent_id = $1 and deleted_at is null
+       select unnest($1::text[]) as id
+       union all select id from scopes where parent_id = any($1) and deleted_at is null
        union all select c.id from scopes m join scopes c on c.parent_id = m.id and c.deleted_at is null
-         where m.parent_id = $1 and m.deleted_at is null
+         where m.parent_id = any($1) and m.deleted_at is null
      ), marked as (
        update scopes set deleted_at = coalesce(deleted_at, now()), ready = false where id in (select id from tree)
        returning id
@@ -202,7 +202,7 @@ export async function softDeleteTree(db: Db, id: string): Promise<number> {
      ), keys as (
        delete from addon_keys where service_id in (select id from tree) returning 1
      ) select count(*)::int as keys from keys`,
-    [id],
+    [ids],
   );
   return deleted?.keys ?? 0;
 }
@@ -221,9 +221,10 @@ export async function findServiceNames(db: Db, environmentId: string, names: str
 /** A web, worker or cron service, as the deployer lists it. */
 export type ServiceRef = { id: string; name: string; environmentId: string };
 
-/** Lists the projects of an account that are not deleted. */
-export async function listProjects(db: Db, accountId: string): Promise<string[]> {
-  const text = `select id from scopes where account_id = $1 and kind = 'project' and deleted_at is null order by id`;
+/** Locks the projects of an account that are not deleted, as `lockProject` does, and returns them. */
+export async function lockProjects(db: Db, accountId: string): Promise<string[]> {
+  const text = `select id from scopes where account_id = $1 and kind = 'project' and deleted_at is null
+    order by id for no key update`;
   return (await many<{ id: string }>(db, "account_projects", text, [accountId])).map(({ id }) => id);
 }
 

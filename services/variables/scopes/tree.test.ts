@@ -1,9 +1,12 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
+import { transaction } from "../../kit/postgres/db.ts";
+import { counting } from "../../kit/testing/explaining.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { deployerEvents as events, startTree, startVariables, type TestVariables } from "../testing.ts";
+import { deleteProjects } from "./tree.ts";
 
 let world: TestVariables;
 
@@ -416,4 +419,27 @@ describe("a deleted scope", () => {
       expect(await refused(editor.listVariables(P))).toBe("404 not_found");
     }
   });
+});
+
+test("all projects of an account are deleted in as many statements as one, with all that is in them", async () => {
+  const statementsFor = async (projects: number) => {
+    const accountId = newId("acc");
+    const scopes = `insert into scopes (id, account_id, parent_id, kind)
+      select kind || n || $1, $1, case kind when 'environment' then 'project' || n || $1 end, kind
+      from generate_series(1, $2::int) n, unnest(array['project', 'environment']) kind`;
+    await world.pool.query(scopes, [accountId, projects]);
+    const variables = `insert into variables (scope_id, name, id, revision, sensitive, alias_target)
+      select id, 'A', id, 1, false, 'B' from scopes where account_id = $1`;
+    await world.pool.query(variables, [accountId]);
+    const statements = await transaction(world.pool, async (tx) => {
+      const { db, counted } = counting(tx);
+      await deleteProjects(db, accountId);
+      return counted.statements;
+    });
+    const left = `select s.id from scopes s left join variables v on v.scope_id = s.id
+      where s.account_id = $1 and (s.deleted_at is null or v.id is not null)`;
+    expect((await world.pool.query(left, [accountId])).rows).toEqual([]);
+    return statements;
+  };
+  expect(await statementsFor(30)).toBe(await statementsFor(1));
 });

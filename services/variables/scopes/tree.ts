@@ -48,11 +48,16 @@ export async function deleteScope(tx: Tx, ids: ScopeIds): Promise<void> {
   await sql.insertScope(tx, { accountId, projectId });
   await sql.lockProject(tx, projectId);
   await sql.insertDeleted(tx, { accountId, projectId, environmentId, serviceId });
-  const addonKeys = await sql.softDeleteTree(tx, serviceId ?? environmentId ?? projectId);
+  const addonKeys = await sql.softDeleteTrees(tx, [serviceId ?? environmentId ?? projectId]);
   if (serviceId === undefined || environmentId === undefined) return;
   const revision = await bumpEnvironmentRevision(tx, environmentId);
   if (revision !== undefined && addonKeys > 0)
     await emitEnvironmentChanged(tx, accountId, environmentId, revision);
+}
+
+/** Deletes all projects of an account as `deleteScope` does, in as many statements as for one. */
+export async function deleteProjects(tx: Tx, accountId: string): Promise<void> {
+  await sql.softDeleteTrees(tx, await sql.lockProjects(tx, accountId));
 }
 
 /** Emits that the connections of an environment may resolve differently. */

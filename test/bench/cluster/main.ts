@@ -10,11 +10,12 @@ import { openDoor } from "../../support/door.ts";
 import { judge, print, type Row } from "../row.ts";
 import { build } from "./build.ts";
 import type { ClusterBench, Kubectl } from "./cluster.ts";
+import { failover } from "./failover.ts";
 import { imageDeploy } from "./image-deploy.ts";
 import { many } from "./many.ts";
 
 // The time Berth takes on a cluster, compared with what the cluster itself takes for the same, in one run.
-const benches: ClusterBench[] = [imageDeploy, build, many];
+const benches: ClusterBench[] = [imageDeploy, build, many, failover];
 
 const { values } = parseArgs({ options: { json: { type: "string" }, only: { type: "string" } } });
 const settings = await readRun();

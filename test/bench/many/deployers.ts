@@ -10,16 +10,18 @@ import { createPool } from "../../../services/kit/postgres/db.ts";
 import { migrate } from "../../../services/kit/postgres/migrate.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { CALLER_HEADER, signCaller } from "../../../services/kit/rpc/caller-token.ts";
-import { apiConfig } from "../../support/kube-api/server.ts";
 import { testNats } from "../../support/servers/nats.ts";
 import { startS3Server } from "../../support/servers/s3-server.ts";
-import { timeUntil } from "../cluster/cluster.ts";
 import type { Platform } from "../platform.ts";
 import { scratchDatabase } from "../scratch.ts";
+import { insertAddons, manyAddons } from "./addons.ts";
 import { type ClusterStart, startCluster } from "./cluster.ts";
+import { timeUntil } from "./figures.ts";
 
 export type Installation = Awaited<ReturnType<typeof startInstallation>>;
 export type Deployer = Awaited<ReturnType<Installation["startDeployer"]>>;
+
+type Path = { accountId: string; projectId: string; [member: string]: string };
 
 const services = resolve(import.meta.dirname, "../../../services");
 /** What Node takes in a pod with the chart's limit of 512 MiB. */
@@ -54,16 +56,17 @@ export async function startInstallation(platform: Platform, s3Program: string, s
       ...{ KUBE_NAMESPACE_PREFIX: "many", KUBE_BUILD_NAMESPACE: "many-home", APPS_DOMAIN: "example.test" },
       ...{ BUILDER_IMAGE: "example.test/builder", REGISTRY_PUSH: "10.0.0.1/b", REGISTRY_PULL: "10.0.0.1/b" },
       ...{ S3_ENDPOINT: s3.endpoint, S3_ACCESS_KEY: s3.accessKey, S3_SECRET_KEY: s3.secretKey },
-      ...{ DEFAULT_TIER: "free", PLAN_QUOTAS: "off", IMAGE_DIGESTS: "off", SECRET_KEYS: key() },
+      ...{ DEFAULT_TIER: "team", PLAN_QUOTAS: "on", IMAGE_DIGESTS: "off", SECRET_KEYS: key() },
       DATABASE_URL: urlOf("deployer"),
       VARIABLES_URL: `http://127.0.0.1:${variablesPort}`,
     };
     const NODE_OPTIONS = `--max-old-space-size=${HEAP_MIB} ${process.env.NODE_OPTIONS ?? ""}`;
     const cluster = await startCluster(env, size);
     stops.push(cluster.stop);
-    await writeFile(env.KUBECONFIG, apiConfig(cluster.url).exportConfig());
+    await writeFile(env.KUBECONFIG, cluster.kubeconfig);
     await migrate(pool, join(services, "deployer/migrations"));
     await insertRunning(pool, manyReleases(size.environments, size.services));
+    await insertAddons(pool, manyAddons(size.environments), env.SECRET_KEYS);
     await pool.query(SPREAD_HEARTBEATS);
     await pool.query("analyze");
     const variables = {
@@ -75,12 +78,22 @@ export async function startInstallation(platform: Platform, s3Program: string, s
     return {
       pool,
       cluster,
+      size,
+      /** Sets a variable of a project. */
+      setVariable: (path: Path, name: string, value: string) =>
+        call(variablesPort, env.INTERNAL_KEYS, "berth.variables.v1.VariablesService/CreateVariable", {
+          ...path,
+          ...{ name, value },
+        }),
       /** Starts the first or the second deployer, and waits until it is ready. */
       async startDeployer(at: 0 | 1) {
         const deployer = await startProcess("deployer", { ...env, NODE_OPTIONS }, ports[at]!);
         stops.push(deployer.kill);
-        const deploy = (path: object, image: string) =>
-          requestDeploy(ports[at]!, env.INTERNAL_KEYS, path, image);
+        const deploy = (path: Path, image: string) =>
+          call(ports[at]!, env.INTERNAL_KEYS, "berth.deployer.v1.DeploymentService/Deploy", {
+            ...path,
+            image,
+          });
         return { ...deployer, deploy };
       },
       stop,
@@ -118,17 +131,17 @@ async function endNow(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-/** Deploys an image as the gateway does for the owner of an account. */
-async function requestDeploy(port: number, keys: string, path: object, image: string): Promise<void> {
-  const { accountId } = path as { accountId: string };
+/** Calls a service as the gateway does for the owner of an account. */
+async function call(port: number, keys: string, method: string, message: Path): Promise<void> {
+  const { accountId } = message;
   const owner = { kind: "user", id: "usr_bench", accountId, role: "owner", ip: "127.0.0.1" } as const;
-  const answer = await fetch(`http://127.0.0.1:${port}/berth.deployer.v1.DeploymentService/Deploy`, {
+  const answer = await fetch(`http://127.0.0.1:${port}/${method}`, {
     method: "POST",
     headers: {
       "content-type": "application/json",
       [CALLER_HEADER]: signCaller([Buffer.from(keys, "base64")], owner),
     },
-    body: JSON.stringify({ ...path, image }),
+    body: JSON.stringify(message),
   });
-  if (!answer.ok) throw new Error(`deploying answered ${answer.status}: ${await answer.text()}`);
+  if (!answer.ok) throw new Error(`${method} answered ${answer.status}: ${await answer.text()}`);
 }

@@ -13,7 +13,7 @@ import { createLog } from "../../../services/kit/log.ts";
 import { programsDir } from "../../../services/kit/process/program.ts";
 import { newEnvironment, type Platform } from "../platform.ts";
 import { type Bench, quietest } from "../row.ts";
-import { scratchDatabase } from "../scratch.ts";
+import { scratchDatabase, settle, superuser } from "../scratch.ts";
 
 /** About 1 GiB of rows that do not compress to nothing. */
 const ROWS = 8_000_000;
@@ -48,17 +48,21 @@ export const backups: Bench = {
     const { dump, restore } = await programs.require(Number(rows[0].major));
     const file = join(platform.dir, "by-hand.dump");
     const scratch = await scratchDatabase(platform);
+    const databases = [(await superuser(platform))(new URL(url).pathname.slice(1)), scratch.url];
     try {
       const [dumped = 0, restored = 0, ours = 0, theirs = 0, forked = 0] = await quietest(async () => {
+        await settleAll(databases);
         const byHand = await took(dump, ["--format=custom", `--file=${file}`, `--dbname=${url}`]);
         const backup = await platform.call<{ id: string }>("POST", `${S}/backups`);
         const made = await ended(() => platform.call<Copy>("GET", `${S}/backups/${backup.id}`));
         const again = ["--clean", "--if-exists", "--no-owner", `--dbname=${scratch.url}`, file];
         const readByHand = await took(restore, again);
+        await settleAll(databases);
         await platform.call("POST", `${S}/restore`, { backup: backup.id, confirmImpact: true });
         const read = await ended(
           async () => (await platform.call<{ backups: { restore: Copy } }>("GET", S)).backups.restore,
         );
+        await settleAll(databases);
         const filled = await fork(platform, E);
         return [byHand, readByHand, made, read, filled];
       });
@@ -137,6 +141,15 @@ async function urlOf(platform: Platform, E: string): Promise<string> {
   await platform.call("POST", `${E}/variables`, { name: "STORE", connection });
   const reveal = () => platform.call<{ value: string }>("POST", `${E}/variables/STORE/reveal`);
   return (await retry(reveal, { everyMs: 200, forMs: 60_000 })).value;
+}
+
+async function settleAll(urls: string[]): Promise<void> {
+  for (const connectionString of urls) {
+    const client = new pg.Client({ connectionString });
+    await client.connect();
+    await settle(client);
+    await client.end();
+  }
 }
 
 async function took(program: string, args: string[]): Promise<number> {

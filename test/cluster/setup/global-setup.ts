@@ -16,6 +16,8 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     postgres: pull("postgres"),
     postgres15: pull("postgres-15"),
     redis: pull("redis"),
+    valkey: pull("valkey"),
+    pgbouncer: pull("pgbouncer"),
     python: push("python"),
     ...(run.images.buildpacks && { buildpacks: push("buildpacks") }),
   });

@@ -184,6 +184,7 @@ export async function valuesFor(run: RunSettings, namespace: string) {
       addons: {
         postgresImage: whole("postgres", run.registry.pull),
         redisImage: whole("redis", run.registry.pull),
+        poolerImage: whole("pgbouncer", run.registry.pull),
         earlierImages: { postgres: [whole("postgres-15", run.registry.pull)], redis: [] },
         ...(archive && { postgresEngine: "auto", archive: { ...archive, existingSecret: "archive" } }),
         storageSize: "1Gi",

@@ -111,7 +111,7 @@ describe.skipIf(!helmProgram)("rendered without a cluster, as by Argo CD,", () =
     for (const password of Object.values(made.get("nats.existingSecret")!))
       expect(password).toMatch(/^[a-z][a-z0-9]{40,}$/);
 
-    expect(await renderAsArgo("bundled", "--set", named)).toContain("name: berth-own-keys");
+    expect(await renderAsArgo("bundled", "--set", named)).toContain(`name: "berth-own-keys"`);
   });
 
   test("values that say where all Secrets are need no command", async () => {

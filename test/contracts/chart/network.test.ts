@@ -286,4 +286,13 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
       expect(expr).not.toMatch(/NAMESPACE|PUBLIC_URL|FULLNAME|BACKUP_HOURS|APPS_PREFIX/);
     }
   });
+
+  test("a slash at the end of publicUrl changes no alert", async () => {
+    const rulesOf = async (publicUrl: string) =>
+      ofKind(
+        await render("external", { publicUrl: JSON.stringify(publicUrl), "oauth.resource": '""' }),
+        "PrometheusRule",
+      );
+    expect(await rulesOf("https://berth.example.com/")).toEqual(await rulesOf("https://berth.example.com"));
+  });
 });

@@ -55,10 +55,14 @@ describe.skipIf(!helmProgram)("the preset for OpenShift", () => {
       const { template } = manifestsOf(release, { apps, ingress, pullSecret: true }).deployment;
       expect(violationsOf(template.spec!, RESTRICTED_V2)).toEqual([]);
     }
-    for (const type of ADDON_TYPES) {
+    const pair = { primary: 0 as const, replicationMark: "mark" };
+    for (const [type, more] of [
+      ...ADDON_TYPES.map((type) => [type, {}] as const),
+      ["redis", { pair }] as const,
+    ]) {
       const addon = { ...own, name: "store", type, size: "small" as const, generation: 1 };
-      const fixed = { image: "example/server:1", storage: "1Gi" };
-      const options = { namespacePrefix: config.namespacePrefix, user: config.addonUser };
+      const fixed = { image: "example/server:1", storage: "1Gi", ...more };
+      const options = { namespacePrefix: config.namespacePrefix, user: config.addonUser, dns: {} };
       const { set } = addonObjects(addon, fixed, "password", options);
       expect(violationsOf(set.spec!.template.spec!, RESTRICTED_V2)).toEqual([]);
     }

@@ -11,6 +11,7 @@ import { createPullLogins, pullKeys } from "../../../services/deployer/images/pu
 import { nodeLogins } from "../../../services/deployer/images/pulls/node-logins.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
+import { findRegistry } from "../../support/servers/registry.ts";
 import {
   configOf,
   GENERATED,
@@ -25,15 +26,13 @@ import {
 // The two servers of the bundled registry and the door before that of pulls, as the chart configures them, on this
 // machine.
 
-const PROGRAM = "/usr/bin/docker-registry";
-const installed = helmProgram !== undefined && existsSync(PROGRAM);
-if (!installed)
-  console.log("The bundled registry is not tested: there is no helm, or no Debian docker-registry.");
+const program = helmProgram === undefined ? undefined : await findRegistry();
+if (helmProgram === undefined) console.log("The bundled registry is not tested: there is no helm.");
 
 const DOOR = resolve(import.meta.dirname, "../../../services/deployer/images/pulls/main.ts");
 const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
 
-describe.skipIf(!installed)("the bundled registry", () => {
+describe.skipIf(!program)("the bundled registry", () => {
   let folder: string;
   let logins: { push: string; nodes: string };
   let builds: string;
@@ -46,7 +45,7 @@ describe.skipIf(!installed)("the bundled registry", () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "berth-registry-"));
     for (const name of ["bin", "data"]) await mkdir(join(folder, name));
-    await symlink(PROGRAM, join(folder, "bin", "registry"));
+    await symlink(program!, join(folder, "bin", "registry"));
     const manifests = await renderInstall("bundled", GENERATED);
     const config = configOf(manifests, "berth-registry");
     const secret = ofKind<V1Secret>(manifests, "Secret").find(
@@ -83,7 +82,7 @@ describe.skipIf(!installed)("the bundled registry", () => {
         stdio: "ignore",
       });
     script = run("sh", "registry.sh", "config.yml");
-    reader = run(PROGRAM, "serve", "pulls.yml");
+    reader = run("registry", "serve", "pulls.yml");
     door = run(process.execPath, DOOR);
     for (const at of [builds, `${pulls}/readyz`])
       await eventually("it answers", () =>
@@ -221,7 +220,7 @@ describe.skipIf(!installed)("the bundled registry", () => {
   });
 });
 
-describe.skipIf(!installed)("the bundled registry with a login that the operator gave", () => {
+describe.skipIf(!program)("the bundled registry with a login that the operator gave", () => {
   const HOST = "berth-registry.platform:5000";
   const password = randomBytes(24).toString("hex");
   const running: ChildProcess[] = [];
@@ -274,7 +273,7 @@ describe.skipIf(!installed)("the bundled registry with a login that the operator
         .replace(":5002", `:${readerPort}`);
       await writeFile(join(folder, name), text);
       const env = { PATH: process.env.PATH, OTEL_TRACES_EXPORTER: "none" };
-      running.push(spawn(PROGRAM, ["serve", name], { cwd: folder, env, stdio: "ignore" }));
+      running.push(spawn(program!, ["serve", name], { cwd: folder, env, stdio: "ignore" }));
     }
     const env = { ...loginEnv, PORT: String(pullPort), REGISTRY_PORT: String(readerPort) };
     running.push(spawn(process.execPath, [DOOR], { env, stdio: "ignore" }));

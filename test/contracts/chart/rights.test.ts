@@ -159,13 +159,14 @@ describe.skipIf(!helmProgram)("the deployer's rights", () => {
     expect(await ofServers(CNPG)).toEqual(withArchives.filter((right) => right.includes("/clusters")));
   });
 
-  test("let it read what is in a Secret where it masks an app's output, and nowhere else does it ask", async () => {
+  test("let it read what is in a Secret where it masks an app's output or asks a standby, and nowhere else does it ask", async () => {
     const reading = (await findCalls()).filter(
       ({ call, kind }) =>
         kind === "Secret" && ["get", "list", "startInformer", "startWatches"].includes(call),
     );
     expect(reading.map(({ file, call }) => `${file} ${call}`)).toEqual([
       "runtime/kubernetes/observe/status/crash-output.ts get",
+      "addons/kubernetes/standby/secret.ts get",
     ]);
   });
 });

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { V1Deployment, V1NetworkPolicy } from "@kubernetes/client-node";
@@ -179,6 +180,15 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     expect([STRIPE_INSTALLATION, STRIPE_TAX]).toEqual(["staging", "on"]);
   });
 
+  test("settings of the bundled PostgreSQL reach it as they are, with quotes and all", async () => {
+    const settings = { archive_command: `test ! -f '/x y' && cp "%p" /x`, log_line_prefix: "%m [%p] " };
+    const set = { "database.server.settings": JSON.stringify(settings) };
+    const script = configOf(await render("bundled", set), "berth-postgres")["start.sh"]!;
+    const [, options] = /exec postgres (.*)$/s.exec(script)!;
+    const given = execFileSync("sh", ["-c", `printf '%s\\n' ${options}`], { encoding: "utf8" }).split("\n");
+    for (const [name, value] of Object.entries(settings)) expect(given).toContain(`${name}=${value}`);
+  });
+
   test("the bundled PostgreSQL admits every connection that the processes open while all of them are rolled", async () => {
     const admitted = async (set: Record<string, string> = {}) => {
       const files = configOf(await render("bundled", set), "berth-postgres");
@@ -293,6 +303,17 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     expect(await settings({ "apps.addons.patches": "false" })).toEqual({ postgres: [], redis: [] });
   });
 
+  test("addons have poolers where the operator names an image for them", async () => {
+    const image = async (set: Record<string, string>) =>
+      kubernetesAddonFields.addonPoolerImage.parse(
+        configOf(await render("bundled", set), "berth-deployer").ADDON_POOLER_IMAGE,
+      );
+    expect(await image({})).toBeUndefined();
+    expect(await image({ "apps.addons.poolerImage": '"mirror.test/pgbouncer:1"' })).toBe(
+      "mirror.test/pgbouncer:1",
+    );
+  });
+
   test("every value is described, where an editor shows it", async () => {
     type Schema = { description?: string; properties?: Record<string, Schema>; items?: Schema };
     const text = await readFile(join(chartFolder, "values.schema.json"), "utf8");
@@ -360,6 +381,38 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ["a login for pulls alone", { "registry.pullSecret": '"my-pulls"' }, "registry.pullSecret: can only"],
     ["a NATS without address", { "nats.bundled": "false" }, "nats.url: name your NATS"],
     ["an address behind an ingress", { publicUrl: '"http://10.0.0.1"' }, "an ingress needs a host name"],
+    [
+      "an address of IPv6",
+      { publicUrl: '"http://[fd00::1]:8080"' },
+      "publicUrl: an ingress needs a host name",
+    ],
+    [
+      "an address behind a route",
+      {
+        publicUrl: '"https://10.0.0.1"',
+        "ingress.enabled": "false",
+        httpRoute: '{"enabled":true,"parentRefs":[{"name":"a"}]}',
+      },
+      "publicUrl: an ingress needs a host name",
+    ],
+    ["a sender with quotes", { "smtp.from": '"\\"Berth\\" <berth@example.com>"' }, "/smtp/from"],
+    ["a proxy with its port", { trustProxy: '["10.1.2.3:8080"]' }, "/trustProxy/0"],
+    ["an address of domains with a port", { "apps.domains.addresses": '["10.1.2.3:443"]' }, "/addresses/0"],
+    [
+      "a setting of PostgreSQL that is none",
+      { "database.server.settings": '{"a; b":"c"}' },
+      "propertyName 'a; b'",
+    ],
+    ["a key that no Secret has", { "database.admin.passwordKey": '"a b"' }, "/passwordKey"],
+    ["a host in capitals", { publicUrl: '"https://Berth.example.com"' }, "in lower case"],
+    [
+      "an address of the object store",
+      { "objectStore.publicUrl": '"http://10.0.0.1:9000"' },
+      "set objectStore.service.type",
+    ],
+    ["a cluster at every port", { "networkPolicy.apiServerPorts": "[]" }, "/networkPolicy/apiServerPorts"],
+    ["DNS at every port", { "networkPolicy.dnsPorts": "[]" }, "/networkPolicy/dnsPorts"],
+    ["mail at every port", { "networkPolicy.smtpPorts": "[]" }, "/networkPolicy/smtpPorts"],
     ["mail without a server", { "smtp.from": '"a@example.com"' }, "smtp.existingSecret: name the Secret"],
     ["a login to no Loki", { "logs.loki.existingSecret": '"my-loki"' }, "logs.loki.url: name"],
     ["a login in Loki's URL", { "logs.loki.url": '"http://me:secret@loki"' }, "/logs/loki/url"],
@@ -415,6 +468,16 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
       "a ServiceMonitor that NetworkPolicies shut out",
       { "metrics.serviceMonitor.enabled": "true" },
       "metrics.from: say who may scrape",
+    ],
+    [
+      "a port of nodes of a Service inside",
+      { "service.nodePort": "30080" },
+      "service.nodePort: a Service of type ClusterIP",
+    ],
+    [
+      "another one of the object store",
+      { "objectStore.service.nodePort": "30081" },
+      "objectStore.service.nodePort: a Service of type ClusterIP",
     ],
     ["a port of nodes that there is not", { "service.nodePort": "8080" }, "/service/nodePort"],
     ["another one", { "registry.nodePort": "32768" }, "/registry/nodePort"],

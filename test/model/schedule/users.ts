@@ -81,7 +81,7 @@ const cancelNewest = request("a cancel", async (tx, service, world) => {
 });
 
 const remove = request("the end", (tx, service) =>
-  deleteServices(tx, "id", service.id, true, { accountId: "acc", projectId: "prj" }),
+  deleteServices(tx, "id", [service.id], true, { accountId: "acc" }),
 );
 
 /** Sets or removes a variable in the configuration: the next deployment has it. */

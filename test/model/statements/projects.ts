@@ -21,6 +21,19 @@ function markDirty(q: Query, isUnder: (s: Row) => boolean): number {
   ).length;
 }
 
+/** Removes marked environments without services. */
+function prune(q: Query, isMeant: (e: Row) => boolean): number {
+  const removed = q.remove(
+    "environments",
+    (e) =>
+      isMeant(e) &&
+      e.deleting_at !== null &&
+      q.rows("services", (s) => s.environment_id === e.id).length === 0,
+  );
+  for (const e of removed) q.put("removed", { id: e.id });
+  return removed.length;
+}
+
 /** The statements of projects/sql.ts, services-sql.ts and deletion-sql.ts, and of releases/dirty-sql.ts. */
 export function projects(without: Without): Statements {
   return {
@@ -103,22 +116,23 @@ export function projects(without: Without): Statements {
     },
     service_dirty_service: (q, id: string) => markDirty(q, (s) => s.id === id),
     service_dirty_project: (q, id: string) => markDirty(q, (s) => s.project_id === id),
-    service_mark_id(q, id: string) {
+    service_mark_id(q, ids: string[]) {
       const marked = q.update(
         "services",
-        (s) => s.id === id && s.deleting_at === null,
+        (s) => ids.includes(s.id) && s.deleting_at === null,
         () => ({ deleting_at: q.now }),
       );
-      const ids = marked.map((s) => s.id);
+      const due = marked.map((s) => s.id);
       q.update(
         "work",
-        (w) => ids.includes(w.id),
+        (w) => due.includes(w.id),
         () => ({ next_at: q.now }),
       );
       return marked.map((s) => ({
         id: s.id,
         name: s.name,
         type: s.type,
+        projectId: s.project_id,
         environmentId: s.environment_id,
         live: s.live_version !== null || s.addon_state === "ready",
       }));
@@ -145,27 +159,23 @@ export function projects(without: Without): Statements {
       q.remove("deployments", (d) => d.service_id === id);
       if (removed.length > 0) q.remove("work", (w) => w.id === id);
       for (const s of removed) q.put("removed", { id: s.id });
-      return removed.map((s) => ({ projectId: s.project_id }));
+      return removed.map((s) => ({ projectId: s.project_id, environmentId: s.environment_id }));
     },
-    project_lock(q, id: string) {
-      return q.lock("projects", (p) => p.id === id).map((p) => ({ id: p.id }));
+    project_lock(q, ids: string[]) {
+      return q.lock("projects", (p) => ids.includes(p.id)).map((p) => ({ id: p.id }));
     },
-    environment_prune(q, projectId: string) {
-      const removed = q.remove(
-        "environments",
-        (e) =>
-          e.project_id === projectId &&
-          e.deleting_at !== null &&
-          q.rows("services", (s) => s.environment_id === e.id).length === 0,
-      );
-      for (const e of removed) q.put("removed", { id: e.id });
-      return removed.length;
+    environment_has_more(q, environmentId: string) {
+      const services = q.rows("services", (s) => s.environment_id === environmentId);
+      const newest = services.sort((a, b) => (a.id < b.id ? 1 : -1)).find((s) => q.tryLock("services", s.id));
+      return newest ? [{ id: newest.id }] : [];
     },
-    project_prune(q, id: string) {
+    environment_prune: (q, projectIds: string[]) => prune(q, (e) => projectIds.includes(e.project_id)),
+    environment_prune_one: (q, id: string) => prune(q, (e) => e.id === id),
+    project_prune(q, ids: string[]) {
       return q.remove(
         "projects",
         (p) =>
-          p.id === id &&
+          ids.includes(p.id) &&
           p.deleting_at !== null &&
           q.rows("environments", (e) => e.project_id === p.id).length === 0,
       ).length;

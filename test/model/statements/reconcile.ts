@@ -35,6 +35,7 @@ export function reconcile(): Statements {
           size: orNull(s.config.size),
           replicas: s.config.replicas ?? 1,
           storageGib: null,
+          pooler: null,
           engine: s.addon_engine,
           rotating: s.addon_next_secret !== null,
           active: active

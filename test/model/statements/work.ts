@@ -31,9 +31,12 @@ export function work(without: Without): Statements {
       const wanted = (w: Row) =>
         (w.lease_owner === owner && (due(w) || !inProgress.includes(w.id))) ||
         (!inProgress.includes(w.id) && free(w) && (due(w) || w.lease_owner !== null));
+      const isDeployed = (w: Row) =>
+        q.rows("deployments", (d) => d.service_id === w.id && ["queued", "built"].includes(d.status)).length;
       return q
         .rows("work", wanted)
         .sort((one, other) => (one.next_at ?? Infinity) - (other.next_at ?? Infinity))
+        .sort((one, other) => Math.sign(isDeployed(other)) - Math.sign(isDeployed(one)))
         .filter((w) => q.tryLock("work", w.id))
         .slice(0, limit)
         .flatMap((w) =>

@@ -72,10 +72,12 @@ test.skipIf(!withRedis)(
       const { status, body } = await open((await world.must<Service>("GET", S("web"))).url);
       return status === 200 ? JSON.parse(body) : { visits: 0, wants: 0 };
     };
-    const before = await eventually("the app speaks to both", async () => {
-      const now = await said();
-      return now.visits > 0 && now.wants === 10 && now;
-    });
+    const speaksToBoth = () =>
+      eventually("the app speaks to both", async () => {
+        const now = await said();
+        return now.visits > 0 && now.wants === 10 && now;
+      });
+    const before = await speaksToBoth();
 
     for (const { name } of addons) await world.must("POST", `${S(name)}/rotate-credentials`, {});
     await eventually("both have new passwords", async () => {
@@ -90,7 +92,8 @@ test.skipIf(!withRedis)(
     // Another one takes the place of the cache, and gives it back: its data was not touched.
     await world.must("POST", `${E}/services`, { name: "next", type: "redis" });
     await running("next");
-    const most = (await said()).visits;
+    // Not while a deployment with a new password takes the place of one that knows the former.
+    const most = (await speaksToBoth()).visits;
     await world.must("POST", `${S("next")}/promote`, { over: "cache" });
     await eventually("the app counts in the other one", async () => {
       const { visits } = await said();

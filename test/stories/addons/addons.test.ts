@@ -74,6 +74,38 @@ test("a rotated password reaches the service that is connected to the addon, by 
   expect(audit).toMatchObject({ metadata: { name: "db" } });
 });
 
+test("on one machine an addon has no pooler, and the key for one leads to its server", async () => {
+  const { E, S } = await world.environment();
+  const create = (config: object) =>
+    world.call("POST", `${E}/services`, { name: "db", type: "postgres", config });
+  expect(refusal(await create({ pooler: true }))).toBe("422 not_supported_here");
+  expect((await create({ pooler: false })).status).toBe(201);
+  for (const key of ["URL", "POOLED_URL"])
+    await world.must("POST", `${E}/variables`, { name: key, connection: { service: "db", key } });
+  const url = await eventually("the connection resolves", () => secret(E, "POOLED_URL"));
+  expect(url).toBe(await secret(E, "URL"));
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.end();
+  const { data } = await world.must<{ data: { name: string; sensitive: boolean; value?: string }[] }>(
+    "GET",
+    `${E}/variables`,
+  );
+  const shown = data.find(({ name }) => name === "POOLED_URL");
+  expect([shown?.sensitive, shown?.value]).toEqual([true, undefined]);
+
+  const patch = (pooler: boolean) => world.call("PATCH", S("db"), { config: { pooler } });
+  expect(refusal(await patch(true))).toBe("422 not_supported_here");
+  const kept = await patch(false);
+  expect([kept.status, kept.body]).toMatchObject([
+    200,
+    { capabilities: { pooler: false, poolerReason: expect.stringContaining("need a cluster") } },
+  ]);
+  await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+  const web = await world.call("PATCH", S("web"), { config: { pooler: true } });
+  expect(refusal(web)).toBe("422 not_for_type");
+});
+
 test.skipIf(!found)(
   "a redis addon resolves through a connection, needs confirmation to be deleted, and then dangles",
   async () => {

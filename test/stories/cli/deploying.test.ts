@@ -102,7 +102,9 @@ test("an app that does not become healthy ends with 3 as well", async () => {
   const failed = await crashing.berth(["up"]);
   crashing.remove();
   expect([failed.code, failed.stdout]).toEqual([3, ""]);
-  expect(failed.stderr).toMatch(/Error: v3 of web does not become healthy: .*\n {2}Next: berth logs web/s);
+  expect(failed.stderr).toMatch(
+    /Error: v3 of web does not become healthy: .*\n {2}Next: berth logs web, then berth up or berth rollback/s,
+  );
 });
 
 test("of a repository with several apps, berth names the setting that chooses one, and the command that sets it", async () => {
@@ -148,6 +150,11 @@ test("variables are listed with their source, explained, exported, imported agai
   await must(["vars", "set", "GREETING=from the project", "LEVEL=info", "--scope", "project"]);
   await must(["vars", "set", "API_KEY", "--sensitive"], { input: "k-123\n" });
   await must(["vars", "set", "KEY_AGAIN", "--alias", "API_KEY", "--scope", "environment"]);
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: the text is meant as it is
+  const template = await berth(["vars", "set", "DATABASE_URL=${{db.DATABASE_URL}}"]);
+  expect(template.stderr).toContain(
+    "nothing replaces. To refer: berth vars set DATABASE_URL --connection db.URL",
+  );
   await must(["vars", "set", "DATABASE_URL", "--connection", "db.URL"]);
   const listed = await must(["vars"]);
   expect(listed).toMatch(/API_KEY +•+ +service\n/);
@@ -197,18 +204,21 @@ test("an addon is reached by a local port, wherever it runs", async () => {
   expect(made.stderr).toContain("berth vars set DATABASE_URL --connection db.URL");
   const cache = await machine.berth(["services", "create", "cache", "--type", "redis"]);
   expect(cache.stderr).toContain("berth vars set REDIS_URL --connection cache.URL");
-  await machine.must(["vars", "set", "DATABASE_URL", "--connection", "db.URL"]);
-  const url = await eventually("the addon has an address", async () => {
-    const revealed = await machine.berth(["vars", "reveal", "DATABASE_URL"]);
-    return revealed.code === 0 && new URL(revealed.stdout);
+  await eventually("the addon runs", async () => {
+    const { data } = JSON.parse(await machine.must(["addons", "--json"]));
+    return data.find(({ name }: { name: string }) => name === "db").status === "running";
   });
   const connecting = machine.start(["addons", "connect", "db", "--port", "0"]);
-  const [, port] = (await connecting.said(/^127\.0\.0\.1:(\d+)$/m))!;
-  const client = new pg.Client({
-    connectionString: Object.assign(new URL(url), { host: `127.0.0.1:${port}` }).href,
-  });
+  const [url] = (await connecting.said(/^postgres:\/\/\w+:.+@127\.0\.0\.1:\d+\/\w+$/m))!;
+  const client = new pg.Client({ connectionString: url });
   await client.connect();
   expect((await client.query("select 1 as one")).rows).toEqual([{ one: 1 }]);
+  const { connections, postgres } = JSON.parse(await machine.must(["addons", "stats", "db", "--json"]));
+  expect(connections).toMatchObject({ open: 1, active: 0 });
+  // CloudNativePG collects none.
+  const collected =
+    postgres.statementsReason ?? postgres.statements.map(({ text }: { text: string }) => text);
+  expect(String(collected)).toMatch(/select \$1 as one|does not collect statements/);
   await client.end();
   connecting.child.kill("SIGINT");
   expect((await connecting.ended).code).toBe(130);

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { chmodSync, cpSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import { type AddressInfo, connect, type Server } from "node:net";
 import { join } from "node:path";
@@ -191,6 +191,13 @@ describe("signed in by the browser", () => {
       expect.stringMatching(/offers no sign-in without a browser.*berth login --token - < FILE/s),
     ]);
   });
+});
+
+test("a wrong name in a file of variables is said by itself, not by its place", async () => {
+  const input = JSON.stringify({ GOOD: "1", "not-a-name": "2" });
+  const { code, stderr } = await machine.berth(["vars", "import", "-"], { input });
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^Error: "not-a-name": A name must be /);
 });
 
 test("a token of the environment goes where the user says, and never where only a project file says", async () => {
@@ -530,7 +537,7 @@ test("an addon has the version and the storage that are typed, grows as far as i
     "GET ": { data: [fresh, addon], page: { hasMore: false } },
     "GET /db": { ...addon, server },
     "GET /new": fresh,
-    "PATCH /db": { ...addon, config: { ...addon.config, storageGib: 40, storageMaxGib: 80 } },
+    "PATCH /db": { ...addon, config: { ...addon.config, storageGib: 40, storageMaxGib: 80, pooler: true } },
     "POST ": addon,
   };
   const sent: object[] = [];
@@ -545,7 +552,7 @@ test("an addon has the version and the storage that are typed, grows as far as i
   });
   const user = open({ BERTH_URL: url, BERTH_TOKEN: world.ownerToken });
   const berth = (...args: string[]) => user.must([...args, "-p", "surroundings", "-e", "production"]);
-  const chosen = ["--version", "17", "--storage", "20", "--storage-max", "50"];
+  const chosen = ["--version", "17", "--storage", "20", "--storage-max", "50", "--pooler", "on"];
   await berth("services", "create", "db", "--type", "postgres", "--size", "small", ...chosen);
   await berth("fork", "db", "--name", "db18", "--version", "18", "--storage", "30");
   await berth("backups", "recover", "bkp_lost", "--storage", "5");
@@ -561,12 +568,15 @@ test("an addon has the version and the storage that are typed, grows as far as i
     "-e",
     "production",
   ]);
-  expect(scaled.stderr).toContain("db runs 1 × small with 40 GiB, and grows by itself to 80 GiB.");
+  expect(scaled.stderr).toContain(
+    "db runs 1 × small with 40 GiB, and grows by itself to 80 GiB, with a pooler.",
+  );
   await berth("scale", "--storage-max", "0", "-s", "db");
+  await berth("scale", "--pooler", "off", "-s", "db");
   expect(sent).toEqual([
     {
       ...{ name: "db", type: "postgres" },
-      config: { size: "small", version: "17", storageGib: 20, storageMaxGib: 50 },
+      config: { size: "small", version: "17", storageGib: 20, storageMaxGib: 50, pooler: true },
     },
     {
       ...{ name: "db18", type: "postgres", from: { service: "svc_db" } },
@@ -576,6 +586,7 @@ test("an addon has the version and the storage that are typed, grows as far as i
     { config: { storageGib: 40 } },
     { config: { storageMaxGib: 80 } },
     { config: { storageMaxGib: 0 } },
+    { config: { pooler: false } },
   ]);
   // A server that is being made has not said yet what it is.
   const shown = await berth("addons");
@@ -591,6 +602,7 @@ test("one machine says why addons have no other version and no storage there", a
     [[...create, "--storage", "20"], "addons have no volumes"],
     [["scale", "--storage", "20", "-s", "plain"], "addons have no volumes"],
     [["scale", "--storage-max", "20", "-s", "plain"], "addons have no volumes"],
+    [["scale", "--pooler", "on", "-s", "plain"], "Poolers need a cluster"],
     [["scale", "--storage", "20", "-s", "web"], "A web service has no storageGib: only addons do."],
   ] as const) {
     const { code, stderr } = await machine.berth([...args]);
@@ -602,6 +614,47 @@ test("one machine says why addons have no other version and no storage there", a
     expect.stringContaining('--storage is a number, not "20GiB"'),
   ]);
   expect(await machine.must(["addons"])).toMatch(/plain +postgres +\w+ +nano +\d+\.\d+$/m);
+});
+
+test("a project with many environments is deleted without a request for each of them", async () => {
+  const { id } = await world.must<{ id: string }>("POST", `${world.A}/projects`, { name: "many" });
+  const environments = `${world.A}/projects/${id}/environments`;
+  for (let n = 1; n <= 25; n++) await world.must("POST", environments, { name: `env-${n}` });
+  const asked: string[] = [];
+  const url = await between(async (request) => void asked.push(`${request.method} ${request.url}`));
+  const user = open({ BERTH_URL: url, BERTH_TOKEN: world.ownerToken });
+  const { code, stderr } = await user.berth(["projects", "delete", "many", "--yes"]);
+  expect([code, stderr]).toEqual([0, expect.stringContaining("with 25 environments, all their services")]);
+  expect(asked.filter((line) => line.includes("/services"))).toEqual([]);
+});
+
+describe("a server that answers what it wants", () => {
+  test("names no file outside the folder in which a backup is saved", async () => {
+    let url = "";
+    url = await between(async ({ url: path }) => {
+      if (path === "/dump") return { status: 200, text: "PGDMP" };
+      if (path!.endsWith("/download")) return { status: 200, text: JSON.stringify({ url: `${url}/dump` }) };
+      if (!path!.includes("/backups/")) return undefined;
+      return { status: 200, text: JSON.stringify({ type: "postgres", serviceName: "../../outside" }) };
+    });
+    const user = open({ BERTH_URL: url, BERTH_TOKEN: world.ownerToken });
+    const saved = await user.berth(["backups", "download", "bkp_lost"]);
+    expect([saved.code, saved.stderr]).toEqual([0, "  Saved outside-bkp_lost.dump.\n"]);
+    expect(readFileSync(join(user.folder, "outside-bkp_lost.dump"), "utf8")).toBe("PGDMP");
+  });
+
+  test("has nothing but web pages opened", async () => {
+    const at = open({ BROWSER: "touch" });
+    const url = await between(async ({ url: path, headers: { host } }, pass) => {
+      if (!path!.startsWith("/.well-known/oauth-authorization-server")) return undefined;
+      const document = JSON.parse((await pass()).text);
+      const own = { issuer: `http://${host}`, authorization_endpoint: "program:opened" };
+      return { status: 200, text: JSON.stringify({ ...document, ...own }) };
+    });
+    const { code, stderr } = await at.berth(["login", url]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("is no page that a browser can show")]);
+    expect(readdirSync(at.folder)).toEqual([]);
+  });
 });
 
 describe.skipIf(!hasTerminals)("in a terminal", () => {
@@ -658,5 +711,29 @@ describe.skipIf(!hasTerminals)("in a terminal", () => {
     const { stdout } = await evil.inTerminal(["logs", "--grep", "title"]).ended;
     expect(stdout).toContain("\x1b[31mred");
     for (const acting of ["\x1b]", "\x1b[2J", "\x1b[8m", "\x07"]) expect(stdout).not.toContain(acting);
+  });
+
+  test("nor can what a server, a database or a member is called", async () => {
+    const name = "x\x1b]0;title\x07\x1b[2Jy";
+    const page = (data: object) => JSON.stringify({ data: [data], page: { hasMore: false } });
+    const url = await between(async ({ url: path }) => {
+      const text = path!.includes("/members")
+        ? page({ userId: "usr_1", displayName: name, role: "reader" })
+        : path!.includes("/backups")
+          ? page({ id: "bkp_1", status: name, trigger: name, startedAt: new Date(), proofFailure: name })
+          : path!.includes("/services")
+            ? JSON.stringify({ backups: { oldestRestorableAt: name } })
+            : undefined;
+      return text === undefined ? undefined : { status: 200, text };
+    });
+    const user = open({ BERTH_URL: url, BERTH_TOKEN: world.ownerToken });
+    const inEnvironment = ["-p", "surroundings", "-e", "production"];
+    const asked = user.inTerminal(["members", "remove", "usr_1"]);
+    await asked.said(/Remove x.*y from/s);
+    asked.child.stdin!.write("n\n");
+    const shown = [await asked.ended, await user.inTerminal(["backups", "db", ...inEnvironment]).ended];
+    expect(shown[1]!.stdout).toContain("x]0;title[2Jy");
+    for (const { stdout } of shown)
+      for (const acting of ["\x1b]", "\x1b[2J", "\x07"]) expect(stdout).not.toContain(acting);
   });
 });

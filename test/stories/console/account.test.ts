@@ -40,6 +40,39 @@ inChromium("the console: members and tokens", (stage) => {
     await page.context().close();
   });
 
+  test("all invitations can be reached; a question that is asked again does not show why it failed before", async () => {
+    const { world } = stage;
+    const reader = await world.member("reader");
+    const emails = ["first", "second"].map((name) => `${name}-${Date.now()}@example.com`);
+    for (const email of emails) await world.must("POST", `${world.A}/members`, { email, role: "reader" });
+    const { page } = await openConsole(stage, screen(`${world.A}/projects`));
+    await page.route(/\/invitations\?/, (route) =>
+      route.continue({ url: route.request().url().replace("limit=50", "limit=1") }),
+    );
+    await page.goto(world.origin + screen(`${world.A}/members`));
+    await page.getByText(`${emails[1]}, reader`).waitFor();
+    expect(await page.getByText(`${emails[0]}, reader`).count()).toBe(0);
+    await page.getByRole("button", { name: "Show more" }).click();
+    await page.getByText(`${emails[0]}, reader`).waitFor();
+
+    const path = `${world.A}/members/${reader.userId}`;
+    const error = { code: "conflict", message: "Somebody else changes this.", requestId: "r", details: [] };
+    await page.route(`**${path}`, (route) => route.fulfill({ status: 409, json: { error } }), { times: 1 });
+    const dialog = page.getByRole("dialog");
+    const ask = () =>
+      page.getByRole("row").filter({ hasText: reader.email }).getByRole("button", { name: "Remove" }).click();
+    await ask();
+    await dialog.getByRole("button", { name: "Remove" }).click();
+    await dialog.getByRole("alert").waitFor();
+    await page.keyboard.press("Escape");
+    await ask();
+    await dialog.getByRole("button", { name: "Remove" }).waitFor();
+    expect(await dialog.getByRole("alert").count()).toBe(0);
+    await dialog.getByRole("button", { name: "Remove" }).click();
+    await dialog.waitFor({ state: "detached" });
+    await page.context().close();
+  });
+
   test("a token is shown once, works as far as it reaches, and is revoked", async () => {
     const { world } = stage;
     const user = await world.member("editor");

@@ -34,6 +34,56 @@ inChromium("the console: version and storage of addons", (stage) => {
     await page.context().close();
   });
 
+  test("an addon shows what its server does, to editors, with texts of statements as text", async () => {
+    const { world } = stage;
+    const { E, S } = await world.environment();
+    await serviceOf(world, E, "db", { type: "postgres" });
+    await eventually("it runs", async () => {
+      return (await world.must<{ status: string }>("GET", S("db"))).status === "running";
+    });
+    const own = await world.must<{ postgres: object }>("GET", `${S("db")}/statistics`);
+    const text = `select '<img src=x onerror=alert(1)>' /* ${"long ".repeat(180)} */`;
+    const statement = { text, calls: 7, totalSeconds: 90, meanMilliseconds: 12.34, rows: 1 };
+    const seen = {
+      running: [{ pid: 4711, seconds: 65, state: "active", wait: "Lock: relation", blockedBy: [4712], text }],
+      tables: [{ name: "orders", sizeBytes: 2048, rows: 5, seqScans: 3, indexScans: 2, deadRows: 0 }],
+      statements: [statement],
+    };
+    let reads = 0;
+    const { page, complaints } = await openConsole(stage, screen(E), {
+      bypassCSP: true,
+      viewport: { width: 320, height: 800 },
+    });
+    await page.route(/\/statistics$/, (route) => {
+      reads++;
+      return reads === 1
+        ? route.continue()
+        : route.fulfill({ json: { ...own, postgres: { ...own.postgres, cacheHitRatio: 0.5, ...seen } } });
+    });
+    await page.goto(world.origin + screen(S("db")));
+    await page.getByRole("heading", { name: "Statistics" }).waitFor();
+    await page.getByText("No statement runs.").waitFor();
+    await page.getByRole("definition").getByText("0 of 20", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Read again" }).click();
+    await page.getByRole("definition").getByText("50.0 %").waitFor();
+    const row = (name: string) => page.getByRole("row").filter({ hasText: name });
+    for (const shown of ["1 min 5 s", "runs", "Lock: relation", "waits for 4712"])
+      expect(await row("4711").innerText()).toContain(shown);
+    expect(await row("4711").locator("code").textContent()).toBe(text);
+    expect(await row("orders").innerText()).toContain("2 KiB");
+    expect(await row("12.3 ms").innerText()).toContain("1 min 30 s");
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBe(0);
+    expect(complaints).toEqual([]);
+    await page.context().close();
+
+    const reader = await openConsole(stage, screen(S("db")), { user: await world.member("reader") });
+    await reader.page.getByText("An addon has no deployments.").waitFor();
+    expect(await reader.page.getByRole("heading", { name: "Statistics" }).count()).toBe(0);
+    expect(reader.complaints).toEqual([]);
+    await reader.page.context().close();
+  });
+
   test("an addon takes the place of another one of its type, and its screen is that of the name", async () => {
     const { world } = stage;
     const { E, S } = await world.environment();
@@ -107,7 +157,7 @@ inChromium("the console: version and storage of addons", (stage) => {
       const change = route.request().postDataJSON();
       sent.push(change);
       if (change.config.storageGib > 50) return route.fulfill({ status: 403, json: { error: refusal } });
-      addon.server.storageBytes = change.config.storageGib * GIB;
+      if (change.config.storageGib) addon.server.storageBytes = change.config.storageGib * GIB;
       // The answer to a change does not say what the server is.
       const { server: _, ...rest } = addon;
       return route.fulfill({ json: rest });
@@ -173,6 +223,46 @@ inChromium("the console: version and storage of addons", (stage) => {
     expect(sent.splice(0)).toEqual(
       [50, 0].map((storageMaxGib) => ({ config: { storageGib: 40, storageMaxGib } })),
     );
+
+    // It says neither that there may be a pooler nor why not.
+    expect(await page.getByRole("heading", { name: "Pooler" }).count()).toBe(0);
+    const poolerReason = "Poolers need a cluster.";
+    Object.assign(addon.capabilities, { pooler: false, poolerReason });
+    await page.reload();
+    await page.getByText(poolerReason).waitFor();
+    Object.assign(addon.capabilities, { pooler: true });
+    for (const [turn, pooler] of [
+      ["on", true],
+      ["off", false],
+    ] as const) {
+      await page.reload();
+      const button = page.getByRole("button", { name: `Turn the pooler ${turn}` });
+      await button.waitFor();
+      await check();
+      await button.click();
+      await page.getByText("POOLED_URL follows").waitFor();
+      expect(sent.splice(0)).toEqual([{ config: { pooler } }]);
+      Object.assign(addon.config, { pooler });
+    }
+
+    // Nor how many servers it may have.
+    const servers = page.getByLabel("Servers");
+    expect(await page.getByRole("heading", { name: "Servers" }).count()).toBe(0);
+    Object.assign(addon.capabilities, { maxReplicas: 1, maxReplicasReason: "Standbys need a cluster." });
+    await page.reload();
+    await page.getByText("Standbys need a cluster.").waitFor();
+    expect(await servers.count()).toBe(0);
+    Object.assign(addon.capabilities, { maxReplicas: 2, storage: false });
+    await page.reload();
+    await servers.fill("3");
+    await save.click();
+    await servers.fill("2");
+    await check();
+    await save.click();
+    await page.getByText("A standby takes over once").waitFor();
+    expect(sent.splice(0)).toEqual([{ config: { replicas: 2 } }]);
+    Object.assign(addon.capabilities, { storage: true });
+    await page.reload();
 
     await page.getByRole("link", { name: "Backups" }).click();
     await page.getByRole("button", { name: "Fork bkp_1" }).click();

@@ -179,7 +179,10 @@ inChromium("the console: backups", (stage) => {
       const keys = async (...all: string[]) => {
         for (const key of all) await page.keyboard.press(key);
       };
+      // As long as somebody listens, Chromium asks the test which file; a key that comes sooner than that is known asks nobody.
+      page.on("filechooser", () => {});
       const choose = async (file: string, buffer: Buffer) => {
+        await page.waitForFunction("document.activeElement.type === 'file'");
         const choosing = page.waitForEvent("filechooser");
         await keys("Space");
         await (await choosing).setFiles({ name: file, mimeType: "application/octet-stream", buffer });
@@ -230,7 +233,7 @@ inChromium("the console: backups", (stage) => {
     const service = await world.must<object>("GET", S("db"));
     const json = { ...service, capabilities: { backups: true } };
     await page.route(`**${S("db")}`, (route) => route.fulfill({ json }));
-    await page.getByRole("link", { name: "db" }).first().click();
+    await page.getByRole("link", { name: "db", exact: true }).first().click();
     await page.getByRole("link", { name: "Backups" }).click();
     await page.getByRole("button", { name: "Upload a dump" }).click();
     const dialog = page.getByRole("dialog");
@@ -294,7 +297,7 @@ inChromium("the console: backups", (stage) => {
     for (const path of [S("db"), `${S("db")}/restore`, `${E}/services`])
       await page.route(`**${path}`, answer);
     await page.route(/\/backups\?/, (route) => route.fulfill({ json: { data: [made], page: {} } }));
-    await page.getByRole("link", { name: "db" }).first().click();
+    await page.getByRole("link", { name: "db", exact: true }).first().click();
     await page.getByRole("link", { name: "Backups" }).click();
     await page.getByText("The archive takes <b>nothing</b> new.").waitFor();
     await page.getByRole("row").filter({ hasText: "as of" }).waitFor();

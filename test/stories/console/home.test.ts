@@ -71,4 +71,27 @@ inChromium("the console: home and environments", (stage) => {
     expect(complaints).toEqual([]);
     await page.context().close();
   });
+
+  test("of many environments each is reached from the home screen, and by the quick switcher", async () => {
+    const { world } = stage;
+    const { P } = await world.environment();
+    const names = Array.from({ length: 105 }, (_, n) => `e${String(n).padStart(3, "0")}`);
+    for (const name of names) await world.must("POST", `${P}/environments`, { name });
+    const { page, complaints } = await openConsole(stage, screen(world.A));
+    const { name } = await world.must<{ name: string }>("GET", P);
+    const card = page.getByRole("listitem").filter({ has: page.getByRole("heading", { name, exact: true }) });
+    await card.getByRole("link", { name: "e104" }).waitFor();
+    const more = card.getByRole("button", { name: "More environments" });
+    while (await more.count()) {
+      const before = await card.getByRole("link").count();
+      await more.click();
+      await expect.poll(() => card.getByRole("link").count()).toBeGreaterThan(before);
+    }
+    await card.getByRole("link", { name: "e000" }).waitFor();
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox", { name: "Project, environment or service" }).fill(`${name} e000`);
+    await page.getByRole("option", { name: "e000" }).waitFor();
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
 });

@@ -15,13 +15,17 @@ inChromium("the console: a service", (stage) => {
   test("a branch is deployed, its build and its app's log are read, and it is rolled back, all live", async () => {
     const { world } = stage;
     server.create("shop", exampleFiles("node"));
-    const { E, S } = await world.environment();
+    const { P, E, S } = await world.environment();
     const { page, complaints } = await openConsole(stage, screen(E));
     await page.getByRole("button", { name: "New service" }).click();
+    const nameOf = async (path: string) => (await world.must<{ name: string }>("GET", path)).name;
+    const place = `${await nameOf(P)} ${await nameOf(E)}`;
+    await expect.poll(() => page.title()).toBe(`${place} – Berth`);
     await page.getByLabel("Name").fill("web");
     await page.getByLabel("What runs").selectOption("A git repository");
     await page.getByLabel("Git repository").fill(server.url("shop"));
     await page.getByRole("button", { name: "Create" }).click();
+    await expect.poll(() => page.title()).toBe(`web – ${place} – Berth`);
 
     const row = page.getByRole("row").filter({ hasText: "v1" });
     await row.getByText("live").waitFor({ timeout: 120_000 });

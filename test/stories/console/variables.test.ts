@@ -79,4 +79,27 @@ inChromium("the console: variables", (stage) => {
     expect(complaints).toEqual([]);
     await page.context().close();
   });
+
+  test("a secret that is set anew is hidden again, and is never emptied by who did not see it", async () => {
+    const { world } = stage;
+    const { E, S } = await world.environment();
+    await serviceOf(world, E, "web");
+    const variable = { name: "KEY", value: "first", sensitive: true };
+    await world.must("POST", `${S("web")}/variables`, variable);
+    const { page } = await openConsole(stage, screen(`${S("web")}/variables`));
+    const row = page.getByRole("row").filter({ hasText: "KEY" });
+    await row.getByRole("button", { name: "Reveal" }).click();
+    await row.getByText("first", { exact: true }).waitFor();
+    await row.getByRole("button", { name: "Edit" }).click();
+    await page.getByText("The value it has is not shown.").waitFor();
+    await page.getByRole("button", { name: "Save" }).click();
+    expect(await page.locator("textarea:invalid").count()).toBe(1);
+    await page.getByLabel("Value").fill("second");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await row.getByText("hidden").waitFor();
+    await row.getByRole("button", { name: "Reveal" }).click();
+    await row.getByText("second", { exact: true }).waitFor();
+    await page.context().close();
+  });
 });

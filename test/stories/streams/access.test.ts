@@ -71,5 +71,6 @@ test("what is refused before the first event is refused in the envelope", async 
   expect(await get(`${S}/logs`, {}, "nonsense")).toBe("401 unauthenticated");
   await world.must("POST", `${S}/deploy`, { image: "docker.io/library/nginx:1" });
   expect(await get(`${S}/deployments/1/build-logs`)).toBe("404 not_found");
-  expect(await get(`${S}/deployments/1/events`, { "last-event-id": "x" })).toBe("400 malformed_request");
+  for (const id of ["x", "1".repeat(65), "x".repeat(5_000)])
+    expect(await get(`${S}/deployments/1/events`, { "last-event-id": id })).toBe("400 malformed_request");
 });

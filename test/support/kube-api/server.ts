@@ -1,9 +1,11 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
+import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { KubeConfig } from "@kubernetes/client-node";
 import * as kinds from "../../../services/deployer/kube/kinds.ts";
+import { selfSignedCertificate } from "../servers/certificate.ts";
 import { covers, createStore, type Given, Refusal, type Scope, type Store } from "./store.ts";
 
 export type Verb = "get" | "list" | "watch" | "create" | "apply" | "merge" | "delete";
@@ -25,15 +27,18 @@ const OF_THE_CLUSTER = ["Namespace", "ClusterRole", "IngressClass"];
 
 const WRITES: readonly Verb[] = ["create", "apply", "merge", "delete"];
 const BOOKMARK_MS = 60_000;
-const POD_LOG = /^\/api\/v1\/namespaces\/[^/]+\/pods\/(?<pod>[^/]+)\/log$/;
+/** The name in the certificate. */
+const HOST = "kubernetes";
+const POD_LOG = /^\/api\/v1\/namespaces\/(?<namespace>[^/]+)\/pods\/(?<pod>[^/]+)\/log$/;
 const PATH =
   /^\/(?:api\/(?<core>v1)|apis\/(?<group>[^/]+\/[^/]+))(?:\/namespaces\/(?<namespace>[^/]+))?\/(?<plural>[a-z]+)(?:\/(?<name>[^/]+))?$/;
 
 /**
  * Starts an API server that answers like one of Kubernetes, with lists in pages, watches with bookmarks that can be
  * resumed, and server-side apply; and that counts. Nothing acts on its objects: there are no controllers and no nodes.
+ * With `tls` it is reached as a real one is.
  */
-export async function startKubeApi() {
+export async function startKubeApi({ tls = false } = {}) {
   const store = createStore();
   const calls: Call[] = [];
   const podLogs = new Map<string, string[]>();
@@ -54,8 +59,11 @@ export async function startKubeApi() {
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "", "http://api");
-    const pod = POD_LOG.exec(url.pathname)?.groups?.pod;
-    if (pod) return sendLog(response, url, pod);
+    const log = POD_LOG.exec(url.pathname)?.groups;
+    if (log?.pod) {
+      calls.push({ verb: "get", plural: "pods/log", namespace: log.namespace, name: log.pod });
+      return sendLog(response, url, log.pod);
+    }
     if (url.pathname === "/version")
       return send(response, 200, { major: "1", minor: "34", gitVersion: "v1.34.0" });
     const groupVersion = /^\/(?:api\/(v1)|apis\/([^/]+\/[^/]+))$/.exec(url.pathname);
@@ -112,9 +120,11 @@ export async function startKubeApi() {
     response.on("close", forget);
   }
 
-  const server = createServer((request, response) => {
+  const listener: RequestListener = (request, response) => {
     answer(request, response).catch((error) => send(response, error.code ?? 500, toStatus(error)));
-  });
+  };
+  const own = tls ? selfSignedCertificate(HOST) : undefined;
+  const server = own ? createSecureServer(own, listener) : createServer(listener);
   // As a real one, which keeps idle connections for minutes.
   server.keepAliveTimeout = 180_000;
   await once(server.listen(0, "127.0.0.1"), "listening");
@@ -123,11 +133,11 @@ export async function startKubeApi() {
   };
   const bookmarks = setInterval(bookmark, BOOKMARK_MS).unref();
   const { port } = server.address() as AddressInfo;
-  const url = `http://127.0.0.1:${port}`;
+  const url = `${own ? "https" : "http"}://127.0.0.1:${port}`;
 
   return {
     url,
-    config: apiConfig(url),
+    config: apiConfig(url, own?.cert),
     store,
     /**
      * What pods wrote: `<time> <message>` for each line, by the pod's name; by `<name> before`, what its container
@@ -165,10 +175,13 @@ export async function startKubeApi() {
   };
 }
 
-/** Returns how a client reaches the API server at this URL. */
-export function apiConfig(url: string): KubeConfig {
+/** Returns how a client reaches the API server at this URL, with the certificate that it trusts. */
+export function apiConfig(url: string, cert?: string): KubeConfig {
+  const trust = cert
+    ? { caData: Buffer.from(cert).toString("base64"), tlsServerName: HOST, skipTLSVerify: false }
+    : { skipTLSVerify: true };
   const config = new KubeConfig();
-  config.loadFromClusterAndUser({ name: "simulated", server: url, skipTLSVerify: true }, { name: "berth" });
+  config.loadFromClusterAndUser({ name: "simulated", server: url, ...trust }, { name: "berth" });
   return config;
 }
 

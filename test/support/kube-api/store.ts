@@ -39,7 +39,13 @@ export class Refusal extends Error {
 type Members = Record<string, unknown>;
 /** An object as a client sends it. */
 export type Given = Members & {
-  metadata: Members & { name: string; namespace?: string; uid?: string; resourceVersion?: string };
+  metadata: Members & {
+    name: string;
+    namespace?: string;
+    uid?: string;
+    resourceVersion?: string;
+    creationTimestamp?: string;
+  };
 };
 
 /** The objects of a simulated cluster, each change with its version, and the changes that watches may resume from. */
@@ -77,7 +83,7 @@ export function createStore() {
     const {
       uid = `uid-${version + 1}`,
       generation = 0,
-      creationTimestamp = new Date().toISOString(),
+      creationTimestamp = given.metadata.creationTimestamp ?? new Date().toISOString(),
     } = live?.metadata ?? {};
     const { resourceVersion, uid: _, ...metadata } = given.metadata;
     const kept = { uid, generation, creationTimestamp };

@@ -1,6 +1,6 @@
 import { command } from "../../command.ts";
 import { refused } from "../../failure.ts";
-import { hasBrowser, openBrowser } from "../../session/browser.ts";
+import { hasBrowser, isPage, openBrowser } from "../../session/browser.ts";
 
 const open = command({
   name: "open",
@@ -22,8 +22,7 @@ const open = command({
       );
     if (io.json) io.outJson({ url });
     else io.out(url);
-    // Only what a browser may be given: a server names its own addresses.
-    if (/^https?:\/\//.test(url) && !io.json && hasBrowser()) openBrowser(url);
+    if (isPage(url) && !io.json && hasBrowser()) openBrowser(url);
   },
 });
 

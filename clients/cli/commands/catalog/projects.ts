@@ -38,6 +38,9 @@ const create = command({
   },
 });
 
+/** Of so many environments the services are counted, with a request for each. */
+const FEW = 20;
+
 const remove = command({
   name: "projects delete",
   summary: "Delete a project, after showing what goes with it",
@@ -55,6 +58,8 @@ const remove = command({
       again: `berth projects delete ${name} --yes`,
       async contents() {
         const environments = await berth.environments.list(at, { limit: 100 }, { signal }).all();
+        if (environments.length > FEW)
+          return [count(environments.length, "environment"), "all their services"];
         const services = await Promise.all(
           environments.map(({ id }) =>
             berth.services.list({ ...at, environmentId: id }, { limit: 100 }, { signal }).all(),

@@ -2,8 +2,8 @@ import type { ServiceConfig } from "../../../typescript/src/generated/types.ts";
 import { command } from "../../command.ts";
 import { YES } from "../../description.ts";
 import { printTable } from "../../terminal/table.ts";
+import { ADDON_OPTIONS, addonConfigOf, commandToConnect } from "../addons/addon-options.ts";
 import { SIZES, type Size } from "../deploy/scale.ts";
-import { ADDON_OPTIONS, addonConfigOf, commandToConnect } from "../tools/addon-options.ts";
 import { deleteWithImpact } from "./delete.ts";
 
 const TYPES = ["web", "worker", "cron", "postgres", "redis"] as const;

@@ -85,7 +85,7 @@ async function conclude(
     throw new Failure(
       "deployFailed",
       `${name} does not become healthy: ${worst?.message ?? "no reason was given."}`,
-      `berth logs ${at.service}, then berth up or berth rollback`,
+      `berth logs ${at.service}, then berth up${version > 1 ? " or berth rollback" : ""}`,
       worst?.code ?? outcome,
     );
   const wasBuilding = deployment.buildStartedAt !== undefined && deployment.builtAt === undefined;

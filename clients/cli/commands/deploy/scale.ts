@@ -2,14 +2,14 @@ import type { ServiceConfig } from "../../../typescript/src/generated/types.ts";
 import { command } from "../../command.ts";
 import { usage } from "../../failure.ts";
 import { numberOf } from "../../option-values.ts";
-import { addonConfigOf } from "../tools/addon-options.ts";
+import { ADDON_OPTIONS, addonConfigOf } from "../addons/addon-options.ts";
 
 export const SIZES = ["nano", "small", "medium", "large"] as const;
 export type Size = (typeof SIZES)[number];
 
 const scale = command({
   name: "scale",
-  summary: "Change replicas, size, and the storage of an addon",
+  summary: "Change replicas, size, and the storage and pooler of an addon",
   args: "[REPLICAS]",
   arity: [0, 1],
   about: [
@@ -22,8 +22,10 @@ const scale = command({
     ["scale --size small", "of another size"],
     ["scale --min 1 --max 5 --cpu 70", "as many replicas as use 70% of their size"],
     ["scale 0 -s jobs", "stop the service jobs"],
+    ["scale 2 -s cache", "give the addon cache a standby"],
     ["scale --storage 40 -s db", "let the volume of the addon db grow to 40 GiB"],
     ["scale --storage-max 80 -s db", "let it grow by itself before it is full, to 80 GiB at most"],
+    ["scale --pooler on -s db", "give it a pooler, to which its key POOLED_URL leads"],
   ],
   options: {
     size: { kind: "text", value: "SIZE", about: "nano, small, medium or large", choices: SIZES },
@@ -33,6 +35,7 @@ const scale = command({
       value: "GIB",
       about: "Up to how many GiB it grows by itself; 0: not at all",
     },
+    pooler: { ...ADDON_OPTIONS.pooler, about: "Whether a postgres addon has a pooler" },
     min: { kind: "text", value: "N", about: "The fewest replicas; 1 by default" },
     max: { kind: "text", value: "N", about: "The most replicas, which turns autoscaling on" },
     cpu: {
@@ -46,29 +49,31 @@ const scale = command({
     const { io, signal } = ctx;
     const replicas = numberOf("REPLICAS", text);
     const size = options.size as Size | undefined;
-    const storage = addonConfigOf({ storage: options.storage, "storage-max": options["storage-max"] });
+    const { storage, pooler, "storage-max": most } = options;
+    const ofAddon = addonConfigOf({ storage, pooler, "storage-max": most });
     const autoscaling = options.fixed ? {} : autoscalingOf(options);
-    if (replicas === undefined && !size && !autoscaling && !storage)
-      throw usage("Neither replicas, a size nor storage is given.", "berth scale 2");
+    if (replicas === undefined && !size && !autoscaling && !ofAddon)
+      throw usage("Neither replicas, a size, storage nor a pooler is given.", "berth scale 2");
     const at = await ctx.at.service();
     const config = {
       ...(replicas !== undefined && { replicas }),
       ...(size && { size }),
       ...(autoscaling && { autoscaling }),
-      ...storage,
+      ...ofAddon,
     };
     const service = await (await ctx.berth()).services.update(at, { config }, { signal });
     if (io.json) return io.outJson(service);
     const { replicas: now = 1, size: as = "nano", autoscaling: scaled } = service.config;
     const count = scaled ? `${scaled.min} to ${scaled.max}, at ${scaled.targetCpuPercent}% of CPU,` : now;
-    io.note(`  ${service.name} runs ${count} × ${as}${storageOf(service.config)}.`);
+    io.note(`  ${service.name} runs ${count} × ${as}${addonOf(service.config)}.`);
     return undefined;
   },
 });
 
-function storageOf({ storageGib, storageMaxGib }: ServiceConfig): string {
+function addonOf({ storageGib, storageMaxGib, pooler }: ServiceConfig): string {
   const has = storageGib === undefined ? "" : ` with ${storageGib} GiB`;
-  return storageMaxGib === undefined ? has : `${has}, and grows by itself to ${storageMaxGib} GiB`;
+  const grows = storageMaxGib === undefined ? "" : `, and grows by itself to ${storageMaxGib} GiB`;
+  return `${has}${grows}${pooler ? ", with a pooler" : ""}`;
 }
 
 function autoscalingOf({ min, max, cpu }: Record<"min" | "max" | "cpu", string | undefined>) {

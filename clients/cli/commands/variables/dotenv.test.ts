@@ -36,6 +36,12 @@ test("a shell reads what is exported for it, whatever the values are", () => {
   expect(all.map(([each]) => [each, env[each]])).toEqual(all);
 });
 
+test("a name that is none is not written, as it might be read as something else", () => {
+  for (const format of ["shell", "dotenv"] as const)
+    for (const one of ["A;touch x;B", "A\nB", "", "1", "é"])
+      expect(() => writeVariables([[one, ""]], format)).toThrow("is no name of a variable");
+});
+
 test("a value that a .env file cannot hold is refused with the format that can", () => {
   const failed = (): unknown => writeVariables([["A", "'\"`\n"]], "dotenv");
   expect(failed).toThrow("The value of A cannot be written in a .env file.");
@@ -46,4 +52,12 @@ test.each([
   ["{A", "What is imported begins like JSON and is none."],
 ])("an import that is no text is refused: %s", (text, message) => {
   expect(() => readVariables(text)).toThrow(message);
+});
+
+test("the mark with which editors of Windows begin a file is no part of a name", () => {
+  expect(readVariables("\uFEFFA=1\r\nB=two words\r\n")).toEqual([
+    ["A", "1"],
+    ["B", "two words"],
+  ]);
+  expect(readVariables('\uFEFF{"A": "1"}')).toEqual([["A", "1"]]);
 });

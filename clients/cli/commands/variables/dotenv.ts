@@ -1,12 +1,14 @@
 import { parseEnv } from "node:util";
-import { usage } from "../../failure.ts";
+import { refused, usage } from "../../failure.ts";
 import { shellQuoted } from "../../terminal/format.ts";
 
 export const FORMATS = ["dotenv", "json", "shell"] as const;
 type Entry = [name: string, value: string];
 
 /** Reads variables from the text of a .env file, as Node's --env-file does, or from a JSON object of texts. */
-export function readVariables(text: string): Entry[] {
+export function readVariables(file: string): Entry[] {
+  // Editors of Windows begin a file with a mark, which is no part of the first name.
+  const text = file.replace(/^\uFEFF/, "");
   if (!text.trimStart().startsWith("{")) return Object.entries(parseEnv(text)) as Entry[];
   let found: unknown;
   try {
@@ -20,8 +22,14 @@ export function readVariables(text: string): Entry[] {
   return entries as Entry[];
 }
 
+/** What a shell takes for nothing but a name: a server could send others. */
+const NAME = /^[A-Za-z_]\w*$/;
+
 /** Writes variables so that what reads the format gets the same values. */
 export function writeVariables(entries: Entry[], format: (typeof FORMATS)[number]): string {
+  const [wrong] = entries.find(([name]) => format !== "json" && !NAME.test(name)) ?? [];
+  if (wrong !== undefined)
+    throw refused(`${JSON.stringify(wrong)} is no name of a variable.`, "berth vars export --format json");
   if (format === "json") return `${JSON.stringify(Object.fromEntries(entries), null, 2)}\n`;
   const line =
     format === "shell" ? ([name, value]: Entry) => `export ${name}=${shellQuoted(value)}` : dotenvLine;

@@ -139,12 +139,36 @@ async function write(
 ): Promise<void> {
   const { io, signal } = ctx;
   const berth = await ctx.berth();
-  const result = await berth.variables.batch(address, { set: entries }, { signal });
+  const result = await berth.variables
+    .batch(address, { set: entries }, { signal })
+    .catch((error: unknown) => {
+      throw namingEntry(error, entries);
+    });
   if (io.json) return io.outJson(result);
   io.note(`  Set ${entries.map(({ name }) => name).join(", ")} of the ${label}.`);
   // The same may hold in several environments.
-  for (const text of new Set(result.warnings.map(warningText)))
+  for (const text of new Set([...result.warnings.map(warningText), ...entries.flatMap(templateText)]))
     io.note(`  ${io.styleErr("yellow", "Warning:")} ${text}`);
+}
+
+/** Elsewhere, this is how a variable refers to a database. Here the app would get the text itself. */
+function templateText({ name, value }: VariableEntry): string[] {
+  const [template, service, key] = /\$\{\{\s*([\w-]+)(?:\.(\w+))?\s*\}\}/.exec(value ?? "") ?? [];
+  if (template === undefined) return [];
+  const refer = key === undefined ? `--alias ${service}` : `--connection ${service}.URL`;
+  return [
+    `${name} is set to the text ${template}, which nothing replaces. To refer: berth vars set ${name} ${refer}`,
+  ];
+}
+
+/** Says which variable is wrong by its name: who sent a file did not count. */
+function namingEntry(error: unknown, entries: VariableEntry[]): unknown {
+  const [wrong] = isRefusal(error, "validation_failed") ? error.details : [];
+  const [, index] = /^set\[(\d+)\]/.exec(wrong?.path ?? "") ?? [];
+  const name = entries[Number(index)]?.name;
+  if (!wrong || name === undefined) return error;
+  const why = wrong.message.replace(/^set\[\d+\]\.name /, "A name ").replace(/^set\[\d+\]\./, "Its ");
+  return refused(`${JSON.stringify(name)}: ${why}`, undefined, "validation_failed");
 }
 
 function warningText({ reason, name, cycle, variable, connection }: AliasWarning): string {

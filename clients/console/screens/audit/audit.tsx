@@ -83,7 +83,7 @@ function Cells({ event, names }: { event: AuditEvent; names: Names }) {
       <td>
         <bdi>{actorOf(event.actor, names)}</bdi>
       </td>
-      <td>{wordsOf(event, names)}</td>
+      <td className="words">{wordsOf(event, names)}</td>
       <td>{event.ip}</td>
     </>
   );

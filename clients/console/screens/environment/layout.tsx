@@ -1,10 +1,8 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet } from "@tanstack/react-router";
 import { isRefusal } from "../../../typescript/src/index.ts";
 import { Failure, LiveMark } from "../../design/state.tsx";
-import { EnvironmentLive, useEnvironment } from "../../live/environment.tsx";
-import { useAccountAddress, useEnvironmentAddress, useServiceAddress } from "../../session/address.ts";
-import { berth } from "../../session/api.ts";
+import { EnvironmentLive, useEnvironment, useEnvironmentNames } from "../../live/environment.tsx";
+import { useEnvironmentAddress, useServiceAddress } from "../../session/address.ts";
 import { texts } from "../../texts.ts";
 
 /** Everything below an environment: where one is, and whether what is shown is live. */
@@ -35,32 +33,24 @@ function EnvironmentMark() {
 }
 
 function Path() {
-  const { accountId, projectId, environmentId } = useEnvironmentAddress();
+  const at = useEnvironmentAddress();
   const { service } = useServiceAddress();
-  const project = useQuery({
-    queryKey: ["project", projectId],
-    queryFn: () => berth.projects.get({ accountId, projectId }),
-  });
-  const environment = useQuery({
-    queryKey: ["environment", environmentId],
-    queryFn: () => berth.environments.get({ accountId, projectId, environmentId }),
-  });
-  const params = { ...useAccountAddress(), projectId, environmentId };
+  const { project, environment } = useEnvironmentNames(at);
   return (
     <nav aria-label={texts.frame.path}>
       <ol>
         <li>
-          <Link to="/accounts/$accountId" params={{ accountId }}>
-            {project.data?.name ?? "…"}
+          <Link to="/accounts/$accountId" params={at}>
+            {project}
           </Link>
         </li>
         <li>
           <Link
             to="/accounts/$accountId/projects/$projectId/environments/$environmentId"
-            params={params}
+            params={at}
             activeOptions={{ exact: true }}
           >
-            {environment.data?.name ?? "…"}
+            {environment}
           </Link>
         </li>
         {service !== undefined && <li aria-current="page">{service}</li>}

@@ -1,19 +1,20 @@
 import { useMutation } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useState, useSyncExternalStore } from "react";
+import { Suspense, useState, useSyncExternalStore } from "react";
 import type { ServiceState } from "../../../typescript/src/index.ts";
 import { Address } from "../../design/address.tsx";
 import { Alert } from "../../design/form.tsx";
 import { short } from "../../design/format.ts";
+import { lazyPart } from "../../design/lazy-screen.tsx";
 import { Rows } from "../../design/rows.tsx";
 import { Empty, Loading, Status } from "../../design/state.tsx";
-import { useEnvironment } from "../../live/environment.tsx";
+import { useEnvironment, useEnvironmentNames } from "../../live/environment.tsx";
 import { useEnvironmentAddress, useMayEdit } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
 import { NewService } from "./new-service.tsx";
 
-const Canvas = lazy(() => import("./canvas.tsx").then(({ Canvas: component }) => ({ default: component })));
+const Canvas = lazyPart(() => import("./canvas.tsx").then((file) => file.Canvas));
 
 /** As wide as two columns of cards need it. */
 const WIDE = matchMedia("(min-width: 45rem)");
@@ -29,6 +30,7 @@ function useIsWide(): boolean {
 /** The services and addons of an environment, as they are now: a table, or where there is room a canvas. */
 export function Services() {
   const { services } = useEnvironment();
+  const { project, environment } = useEnvironmentNames(useEnvironmentAddress());
   const mayEdit = useMayEdit();
   const [isCreating, setIsCreating] = useState(false);
   const [name, setName] = useState("");
@@ -39,7 +41,7 @@ export function Services() {
   const shown = services.filter((service) => service.name.includes(name.toLowerCase()));
   return (
     <>
-      <title>{`${texts.environment.services} – ${texts.name}`}</title>
+      <title>{`${project} ${environment} – ${texts.name}`}</title>
       <div className="head">
         <h1>{texts.environment.services}</h1>
         {services.length > 10 && (

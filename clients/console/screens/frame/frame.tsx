@@ -1,7 +1,10 @@
-import { useQuery } from "@tanstack/react-query";
-import { Link, Outlet, useNavigate } from "@tanstack/react-router";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import { Empty, Failure, Loading } from "../../design/state.tsx";
+import { Complaint } from "../../design/complaint.ts";
+import { keepFocus } from "../../design/focus.ts";
+import { Alert } from "../../design/form.tsx";
+import { Empty, Failure, Loading, sentenceOf } from "../../design/state.tsx";
 import { MeContext, useAccount, useAccountAddress, useMe } from "../../session/address.ts";
 import { berth, toSignIn } from "../../session/api.ts";
 import { keepAccount } from "../../session/last-account.ts";
@@ -43,6 +46,13 @@ function Content() {
   useEffect(() => {
     if (account) keepAccount(account.id);
   }, [account]);
+  const shown = useRouterState({ select: ({ resolvedLocation }) => resolvedLocation?.pathname });
+  const first = useRef(shown);
+  useEffect(() => {
+    // A browser begins at the top of what it just opened, where the link is that leads past the bar.
+    first.current ??= shown;
+    if (shown !== first.current) keepFocus();
+  }, [shown]);
   if (accountId !== undefined && !account) return <Empty isScreen title={texts.frame.notMember} />;
   return <Outlet />;
 }
@@ -62,7 +72,7 @@ function Bar() {
     addEventListener("keydown", open);
     return () => removeEventListener("keydown", open);
   }, []);
-  const signOut = () => berth.sessions.signOut().then(toSignIn, toSignIn);
+  const signOut = useMutation({ mutationFn: () => berth.sessions.signOut(), onSuccess: toSignIn });
   return (
     <>
       <header className="bar">
@@ -102,12 +112,19 @@ function Bar() {
           <Link to="/me/tokens">{texts.frame.tokens}</Link>
           <a href="/docs">{texts.frame.docs}</a>
           <Link to="/me">{texts.frame.profile}</Link>
-          <button type="button" className="quiet" onClick={() => void signOut()}>
+          <button
+            type="button"
+            className="quiet"
+            aria-disabled={signOut.isPending}
+            onClick={() => signOut.isPending || signOut.mutate()}
+          >
             {texts.frame.signOut}
           </button>
           <Bell />
         </nav>
       </header>
+      {/* Whoever leaves the computer must know that somebody else could go on. */}
+      {signOut.error && <Alert error={new Complaint(texts.frame.notSignedOut(sentenceOf(signOut.error)))} />}
       {isSearching && account && <Switcher onClose={() => setIsSearching(false)} />}
     </>
   );

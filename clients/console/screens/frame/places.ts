@@ -4,8 +4,11 @@ import { berth } from "../../session/api.ts";
 
 export type Place = { words: string[]; params: AccountAddress & Partial<ServiceAddress> };
 
-/** How many projects are searched: each costs a request, and each of their environments another. */
+/** How many projects are searched, and the services of how many environments: each of them costs a request. */
 export const MOST_PROJECTS = 30;
+export const MOST_ENVIRONMENTS = 200;
+/** More in one place are found by its own list. */
+const MOST = 1_000;
 
 /** Yields the projects, environments and services of an account as they are read. */
 export async function* placesOf(accountId: string): AsyncGenerator<Place, void> {
@@ -17,7 +20,7 @@ export async function* placesOf(accountId: string): AsyncGenerator<Place, void> 
   const trees = projects.map(async ({ id: projectId, name }) => {
     const at = { accountId, projectId };
     const environments = await read(["places", projectId], () =>
-      berth.environments.list(at, { limit: 100 }).all(100),
+      berth.environments.list(at, { limit: 100 }).all(MOST),
     );
     return { name, environments };
   });
@@ -27,8 +30,9 @@ export async function* placesOf(accountId: string): AsyncGenerator<Place, void> 
     for (const { id: environmentId, projectId, name: environment } of environments) {
       const at = { accountId, projectId, environmentId };
       yield { words: [name, environment], params: at };
+      if (rest.length >= MOST_ENVIRONMENTS) continue;
       const services = read(["places", environmentId], () =>
-        berth.services.list(at, { limit: 100 }).all(100),
+        berth.services.list(at, { limit: 100 }).all(MOST),
       );
       const toPlaces = services.then((all) =>
         all.map((service) => ({

@@ -4,7 +4,7 @@ import { Dialog } from "../../design/dialog.tsx";
 import { Alert } from "../../design/form.tsx";
 import { useAccountAddress } from "../../session/address.ts";
 import { texts } from "../../texts.ts";
-import { MOST_PROJECTS, type Place, placesOf } from "./places.ts";
+import { MOST_ENVIRONMENTS, MOST_PROJECTS, type Place, placesOf } from "./places.ts";
 
 const MOST_SHOWN = 30;
 
@@ -75,7 +75,7 @@ export function Switcher({ onClose }: { onClose: () => void }) {
       {shown.length === 0 && <p className="hint">{texts.switcher.none}</p>}
       <Alert error={error} />
       <p className="hint">
-        {texts.switcher.keys} {texts.switcher.leftOut(MOST_PROJECTS)}
+        {texts.switcher.keys} {texts.switcher.leftOut(MOST_PROJECTS, MOST_ENVIRONMENTS)}
       </p>
     </Dialog>
   );

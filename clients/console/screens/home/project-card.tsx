@@ -3,7 +3,9 @@ import { Link } from "@tanstack/react-router";
 import { useRef } from "react";
 import type { Environment, Project } from "../../../typescript/src/index.ts";
 import { useInView } from "../../design/in-view.ts";
+import { More } from "../../design/more.tsx";
 import { sentenceOf } from "../../design/state.tsx";
+import { usePages } from "../../live/pages.ts";
 import { useAccountAddress, useMayEdit } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
 import { texts } from "../../texts.ts";
@@ -13,22 +15,25 @@ export function ProjectCard({ project, onCreate }: { project: Project; onCreate:
   const mayEdit = useMayEdit();
   const card = useRef<HTMLLIElement>(null);
   const isNear = useInView(card);
-  const environments = useQuery({
+  const environments = usePages({
     enabled: isNear,
-    queryKey: ["environments", project.id],
-    queryFn: () => berth.environments.list({ accountId, projectId: project.id }, { limit: 100 }).all(100),
+    queryKey: ["environments", project.id, "pages"],
+    read: (cursor) =>
+      berth.environments.list({ accountId, projectId: project.id }, { limit: 20 }).page(cursor),
+    refetchOnWindowFocus: false,
   });
   return (
     <li className="card" ref={card}>
       <h2>{project.name}</h2>
       {environments.isPending && <p className="hint">{texts.loading}</p>}
-      {environments.error && <p className="error">{sentenceOf(environments.error)}</p>}
+      {!environments.data && environments.error && <p className="error">{sentenceOf(environments.error)}</p>}
       {environments.data?.length === 0 && <p className="hint">{texts.home.noEnvironments}</p>}
       <ul aria-label={texts.home.environments(project.name)}>
         {environments.data?.map((environment) => (
           <EnvironmentLine key={environment.id} environment={environment} isNear={isNear} />
         ))}
       </ul>
+      <More pages={environments} text={texts.home.moreEnvironments} />
       {mayEdit && (
         <button type="button" className="quiet" onClick={onCreate}>
           {texts.home.newEnvironment}

@@ -13,6 +13,8 @@ import { texts } from "../../texts.ts";
 /** Beyond it the oldest lines are forgotten: they are still at the API. */
 const MOST_LINES = 100_000;
 const FIRST_LINES = 500;
+/** For so long a log that is not seen goes on where it was. */
+const GO_ON_MS = 300_000;
 /** A burst of lines is drawn together. */
 const DRAW_MS = 100;
 
@@ -34,14 +36,19 @@ function ReleaseLogs({ at, version, onVersion }: ReleaseLogsProps) {
   const [isPaused, setIsPaused] = useState(false);
   const state = useServiceState(at.service);
   const filter = version === undefined ? {} : { version };
-  const liveness = useFollow<{ data: LogLine }>(
+  const liveness = useFollow<LogEvent>(
     `logs ${at.environmentId} ${at.service} ${version}`,
-    (options) => {
-      // What was missed in the meantime may be more than the newest lines, so these begin anew.
-      log.begin();
-      return berth.logs.follow(at, { ...filter, limit: FIRST_LINES }, options);
+    (options, resuming) => {
+      const last = resuming ? log.last() : undefined;
+      if (last === undefined) log.begin();
+      const onOpen = () => {
+        log.isOpen();
+        options.onOpen?.();
+      };
+      const from = { ...options, onOpen, ...(last !== undefined && { lastEventId: last }) };
+      return log.read(berth.logs.follow(at, { ...filter, limit: FIRST_LINES }, from));
     },
-    ({ data }) => log.add(data),
+    log.add,
   );
   const older = useMutation({
     mutationFn: () => berth.logs.list(at, { ...filter, limit: 1_000 }).page(log.cursor()),
@@ -92,6 +99,8 @@ function ReleaseLogs({ at, version, onVersion }: ReleaseLogsProps) {
   );
 }
 
+type LogEvent = { data: LogLine; id?: string };
+
 const toLine = (id: number, { message, stream, replica, version, timestamp }: LogLine): Line => ({
   id,
   text: `${timestamp.slice(11, 23)}  ${plain(message)}`,
@@ -113,6 +122,8 @@ function useLog() {
     isFull: false,
     cursor: "",
     end: false,
+    last: "",
+    leftAt: undefined as number | undefined,
   });
   const all = kept.current;
   const drawSoon = () => {
@@ -130,26 +141,44 @@ function useLog() {
     begin() {
       all.isNew = true;
     },
-    add(line: LogLine) {
+    add({ data, id = "" }: LogEvent) {
+      // What is older than the first line is where that line is.
       if (all.isNew)
         Object.assign(all, {
           lines: [],
           first: all.next,
           isNew: false,
           isFull: false,
-          cursor: "",
+          cursor: id,
           end: false,
         });
-      all.lines.push(toLine(all.next++, line));
+      all.lines.push(toLine(all.next++, data));
+      all.last = id;
       drawSoon();
     },
-    /** Adds a page of what is older; of the first one the lines that are here already are left out. */
+    isOpen() {
+      all.leftAt = undefined;
+    },
+    /** Yields what a stream does, and notes when it was left. */
+    async *read(events: AsyncIterable<LogEvent>) {
+      try {
+        yield* events;
+      } finally {
+        all.leftAt ??= Date.now();
+      }
+    },
+    /**
+     * Returns what to go on after, so that a reader finds the lines where they were. After a while there is nothing: what was
+     * missed meanwhile may be more than anybody reads.
+     */
+    last: () => (Date.now() - (all.leftAt ?? 0) < GO_ON_MS ? all.last || undefined : undefined),
+    /** Adds a page of what is older. The place of a line may lead to the line itself, which is here already. */
     addOlder(page: LogLine[], cursor: string | undefined) {
-      const known = new Set(all.lines.slice(0, 1_000).map(({ text, note }) => `${note} ${text}`));
-      const lines = page.toReversed().map((line) => toLine(0, line));
-      const fresh = lines.filter(({ text, note }) => !known.has(`${note} ${text}`));
-      for (const line of fresh.toReversed()) line.id = --all.first;
-      all.lines = [...fresh, ...all.lines];
+      const older = page.toReversed().map((line) => toLine(0, line));
+      const [newest, oldest] = [older.at(-1), all.lines[0]];
+      if (newest?.text === oldest?.text && newest?.note === oldest?.note) older.pop();
+      for (const line of older.toReversed()) line.id = --all.first;
+      all.lines = [...older, ...all.lines];
       Object.assign(all, { cursor: cursor ?? "", end: cursor === undefined });
       drawSoon();
     },

@@ -1,4 +1,4 @@
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import type { InviteMemberRequest, Member } from "../../../typescript/src/index.ts";
 import { Confirm } from "../../design/confirm.tsx";
@@ -13,6 +13,7 @@ import { usePages } from "../../live/pages.ts";
 import { queries } from "../../live/queries.ts";
 import { useAccount, useAccountAddress, useMe } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
+import { serverTime } from "../../session/clock.ts";
 import { texts } from "../../texts.ts";
 
 type Role = Member["role"];
@@ -121,9 +122,9 @@ function Invitations() {
   const at = useAccountAddress();
   const refresh = useRefresh();
   const [link, setLink] = useState<string>();
-  const invitations = useQuery({
+  const invitations = usePages({
     queryKey: ["invitations", at.accountId],
-    queryFn: () => berth.invitations.list(at, { limit: 100 }).all(100),
+    read: (cursor) => berth.invitations.list(at, { limit: 50 }).page(cursor),
   });
   const withdraw = useMutation({
     mutationFn: (id: string) => berth.invitations.withdraw(at, id),
@@ -144,7 +145,7 @@ function Invitations() {
           <li key={id}>
             {email}, {role}{" "}
             <span className="hint">
-              {Date.parse(expiresAt) < Date.now() ? texts.members.expired : texts.members.expires}{" "}
+              {Date.parse(expiresAt) < serverTime() ? texts.members.expired : texts.members.expires}{" "}
               <Ago time={expiresAt} />
             </span>{" "}
             <button
@@ -156,13 +157,19 @@ function Invitations() {
               {texts.members.resend}
               <span className="unseen"> {email}</span>
             </button>{" "}
-            <button type="button" className="quiet" onClick={() => withdraw.mutate(id)}>
+            <button
+              type="button"
+              className="quiet"
+              aria-disabled={withdraw.isPending}
+              onClick={() => withdraw.isPending || withdraw.mutate(id)}
+            >
               {texts.members.withdraw}
               <span className="unseen"> {email}</span>
             </button>
           </li>
         ))}
       </ul>
+      <More pages={invitations} />
       <Alert error={withdraw.error ?? resend.error} />
       {resend.isSuccess && link === undefined && <p role="status">{texts.members.resent}</p>}
       {link !== undefined && <LinkDialog link={link} onClose={() => setLink(undefined)} />}

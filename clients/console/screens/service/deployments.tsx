@@ -13,6 +13,7 @@ import { useNames } from "../../live/names.ts";
 import { queries } from "../../live/queries.ts";
 import { useMayEdit, useServiceAddress } from "../../session/address.ts";
 import { berth } from "../../session/api.ts";
+import { serverTime } from "../../session/clock.ts";
 import { texts } from "../../texts.ts";
 import { Addon } from "./addon.tsx";
 import { DeployDialog, RollbackDialog } from "./deploy-dialog.tsx";
@@ -234,10 +235,10 @@ export function Source({ deployment }: { deployment: Deployment }) {
 }
 
 function Took({ deployment, isUnderWay }: { deployment: Deployment; isUnderWay: boolean }) {
-  const [now, setNow] = useState(Date.now);
+  const [now, setNow] = useState(serverTime);
   useEffect(() => {
     if (!isUnderWay) return;
-    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    const timer = setInterval(() => setNow(serverTime()), 1_000);
     return () => clearInterval(timer);
   }, [isUnderWay]);
   return lasting(tookMs(deployment, isUnderWay, now));

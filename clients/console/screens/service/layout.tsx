@@ -1,7 +1,7 @@
 import { Link, Outlet } from "@tanstack/react-router";
 import { Address } from "../../design/address.tsx";
 import { Empty, Loading, Status } from "../../design/state.tsx";
-import { useServiceState } from "../../live/environment.tsx";
+import { useEnvironmentNames, useServiceState } from "../../live/environment.tsx";
 import { useServiceAddress } from "../../session/address.ts";
 import { texts } from "../../texts.ts";
 
@@ -11,6 +11,7 @@ const SERVICE = "/accounts/$accountId/projects/$projectId/environments/$environm
 export function ServiceLayout() {
   const at = useServiceAddress();
   const state = useServiceState(at.service);
+  const { project, environment } = useEnvironmentNames(at);
   if (state === undefined) return <Loading />;
   if (state === null)
     return (
@@ -22,7 +23,7 @@ export function ServiceLayout() {
   const isApp = type !== "postgres" && type !== "redis";
   return (
     <>
-      <title>{`${name} – ${texts.name}`}</title>
+      <title>{`${name} – ${project} ${environment} – ${texts.name}`}</title>
       <div className="head">
         <h1>{name}</h1>
         <p>

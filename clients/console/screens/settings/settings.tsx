@@ -29,7 +29,9 @@ export function Settings() {
   return (
     <fieldset className="plain" disabled={!mayEdit}>
       {isApp && <Scale at={at} service={service.data} />}
+      {!isApp && <Servers at={at} service={service.data} />}
       {!isApp && <Storage at={at} service={service.data} />}
+      {service.data.type === "postgres" && <Pooler at={at} service={service.data} />}
       {!isApp && <Promotion at={at} service={service.data} />}
       {isApp && <SourceAndStart at={at} service={service.data} />}
       {mayEdit && <Delete at={at} service={service.data} />}
@@ -77,7 +79,8 @@ function Scale({ at, service: { config, type } }: { at: ServiceAddress; service:
         )}
         <Field label={texts.settings.size}>
           {(id) => (
-            <select id={id} name="size" defaultValue={config.size ?? "nano"}>
+            // Unlike those of an input, what a select begins with does not change with what it is given.
+            <select key={config.size} id={id} name="size" defaultValue={config.size ?? "nano"}>
               {Object.entries(texts.settings.sizes).map(([value, label]) => (
                 <option key={value} value={value}>
                   {label}
@@ -88,6 +91,41 @@ function Scale({ at, service: { config, type } }: { at: ServiceAddress; service:
         </Field>
         <Saved update={update} />
       </Form>
+    </section>
+  );
+}
+
+/** How many servers an addon has, of which one takes writes. */
+function Servers({ at, service: { capabilities, config } }: { at: ServiceAddress; service: Service }) {
+  const update = useUpdate(at);
+  const { servers, serversHint, serversSaved } = texts.settings;
+  const { maxReplicas = 1, maxReplicasReason } = capabilities ?? {};
+  if (maxReplicas === 1 && !maxReplicasReason) return null;
+  return (
+    <section>
+      <h2>{servers}</h2>
+      {maxReplicas > 1 ? (
+        <Form
+          onSubmit={(fields) => update.mutate({ config: { replicas: Number(fields.get("replicas")) } })}
+          error={update.error}
+          isBusy={update.isPending}
+          submit={texts.save}
+        >
+          <Input
+            label={servers}
+            hint={serversHint}
+            name="replicas"
+            type="number"
+            min={1}
+            max={maxReplicas}
+            required
+            defaultValue={config.replicas ?? 1}
+          />
+          {update.isSuccess && <p role="status">{serversSaved}</p>}
+        </Form>
+      ) : (
+        <p className="hint">{maxReplicasReason}</p>
+      )}
     </section>
   );
 }
@@ -139,6 +177,34 @@ function Storage({ at, service }: { at: ServiceAddress; service: Service }) {
         </Form>
       ) : (
         <p className="hint">{capabilities.storageReason}</p>
+      )}
+    </section>
+  );
+}
+
+/** Whether an addon has a pooler, through which one of its keys leads. */
+function Pooler({ at, service: { capabilities, config } }: { at: ServiceAddress; service: Service }) {
+  const update = useUpdate(at);
+  const { pooler, poolerHint, poolerOn, poolerOff, poolerSaved } = texts.settings;
+  const isOn = config.pooler === true;
+  // Also where no more are made, one may be turned off.
+  const hasChoice = isOn || capabilities?.pooler;
+  if (!hasChoice && !capabilities?.poolerReason) return null;
+  return (
+    <section>
+      <h2>{pooler}</h2>
+      {hasChoice ? (
+        <Form
+          onSubmit={() => update.mutate({ config: { pooler: !isOn } })}
+          error={update.error}
+          isBusy={update.isPending}
+          submit={isOn ? poolerOff : poolerOn}
+        >
+          <p className="hint">{poolerHint}</p>
+          {update.isSuccess && <p role="status">{poolerSaved}</p>}
+        </Form>
+      ) : (
+        <p className="hint">{capabilities?.poolerReason}</p>
       )}
     </section>
   );

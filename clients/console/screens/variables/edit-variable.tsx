@@ -87,13 +87,17 @@ export function EditVariable({ at, variable, onClose }: EditProps) {
 }
 
 function ValueFields({ variable }: { variable: ResolvedVariable | undefined }) {
+  const isHidden = variable?.sensitive === true && !variable.connection && !variable.aliasTarget;
   return (
     <>
-      <Field label={texts.variables.value}>
-        {(id) => (
+      <Field label={texts.variables.value} hint={isHidden ? texts.variables.replaced : undefined}>
+        {(id, hint) => (
           <textarea
             id={id}
+            aria-describedby={hint}
             name="value"
+            // What is saved replaces a value that is not shown.
+            required={isHidden}
             rows={3}
             spellCheck={false}
             autoComplete="off"
@@ -150,7 +154,7 @@ function ConnectionFields({ connection }: { connection: { service: string; key: 
   );
 }
 
-const POSTGRES_KEYS = ["URL", "HOST", "PORT", "USER", "PASSWORD", "DATABASE"];
+const POSTGRES_KEYS = ["URL", "POOLED_URL", "HOST", "PORT", "USER", "PASSWORD", "DATABASE"];
 
 function entryOf(name: string, kind: Kind, fields: FormData): VariableEntry {
   const text = (field: string) => String(fields.get(field) ?? "");

@@ -6,7 +6,8 @@ const ESCAPES: Record<string, string> = { n: "\n", r: "\r", t: "\t" };
 /** Returns the variables of a text like a `.env` file, of each name the last. */
 export function readEnv(text: string): { name: string; value: string }[] {
   const found = new Map<string, string>();
-  for (const [, name, written] of text.matchAll(LINE)) found.set(name as string, unquoted(written as string));
+  for (const [, name, written] of text.replace(/^\uFEFF/, "").matchAll(LINE))
+    found.set(name as string, unquoted(written as string));
   return [...found].map(([name, value]) => ({ name, value }));
 }
 

@@ -174,34 +174,44 @@ function Cells({
   );
 }
 
+/** As many characters are shown without a box that scrolls. */
+const SHORT = 200;
+
+function Text({ value }: { value: string }) {
+  if (value.length <= SHORT) return <code className="value">{value}</code>;
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
+    <code className="value long" tabIndex={0}>
+      {value}
+    </code>
+  );
+}
+
 /** A value; a sensitive one when it is asked for, until it is hidden or the screen is left. */
-function Value({
-  at,
-  variable: { name, source, sensitive, value },
-}: {
-  at: ServiceAddress;
-  variable: ResolvedVariable;
-}) {
-  const [shown, setShown] = useState<string>();
+function Value({ at, variable }: { at: ServiceAddress; variable: ResolvedVariable }) {
+  const { name, source, sensitive, value } = variable;
+  const [revealed, setRevealed] = useState<{ of: ResolvedVariable; value: string }>();
+  // Of one that was set anew the value that was revealed is another.
+  const shown = revealed?.of === variable ? revealed.value : undefined;
   const reveal = useMutation({
     // Nothing is kept of it: a mutation's result would stay for minutes.
     gcTime: 0,
-    mutationFn: async () => setShown((await berth.variables.reveal(scopeAt(at, source), name)).value),
+    mutationFn: async () =>
+      setRevealed({ of: variable, value: (await berth.variables.reveal(scopeAt(at, source), name)).value }),
   });
-  if (!sensitive) return <code className="value">{value}</code>;
+  if (!sensitive) return <Text value={value ?? ""} />;
   return (
     <>
-      {shown === undefined ? (
-        <span className="hint">{texts.variables.hidden}</span>
-      ) : (
-        <code className="value">{shown}</code>
-      )}{" "}
+      {shown === undefined ? <span className="hint">{texts.variables.hidden}</span> : <Text value={shown} />}{" "}
       <button
         type="button"
         className="quiet"
         title={texts.variables.revealHint}
         aria-disabled={reveal.isPending}
-        onClick={() => (shown === undefined ? reveal.mutate() : setShown(undefined))}
+        onClick={() => {
+          if (shown !== undefined) setRevealed(undefined);
+          else if (!reveal.isPending) reveal.mutate();
+        }}
       >
         {shown === undefined ? texts.variables.reveal : texts.variables.hide}
         <span className="unseen"> {name}</span>

@@ -1,6 +1,6 @@
 // Generated from gateway/openapi.json by clients/generate. Do not edit.
 
-import type { Caller, CallOptions, StreamEvent, StreamOptions } from "../caller.ts";
+import type { Caller, CallOptions } from "../caller.ts";
 import { Pages } from "../pages.ts";
 import {
   type AccountAddress,
@@ -10,6 +10,7 @@ import {
   pathTo,
   type ServiceAddress,
 } from "../path.ts";
+import type { StreamEvent, StreamOptions } from "../streams.ts";
 import type {
   Account,
   AccountGrant,
@@ -98,6 +99,7 @@ import type {
   OauthRedirect,
   OpenedInvitation,
   OpenInvitationRequest,
+  OpenTunnelRequest,
   PendingCoupon,
   Project,
   ProjectsPage,
@@ -133,6 +135,7 @@ import type {
   StagedAcknowledgement,
   Statement,
   StatementsPage,
+  Statistics,
   StreamBegin,
   StreamCommit,
   Subscription,
@@ -819,12 +822,12 @@ export class Operations {
     rotateCredentials: (at: ServiceAddress, options?: CallOptions): Promise<Service> =>
       this.#caller.call<Service>("POST", `${pathTo(at, 4)}/rotate-credentials`, { options }),
     /**
-     * Opens a way to an addon from outside its environment. A WebSocket at the answered path, at the origin of the API, is a connection to the server of the addon: its binary messages are the bytes of the connection, in both directions. Each connection has a WebSocket of its own.
+     * Opens a way to an addon from outside its environment. A WebSocket at the answered path, at the origin of the API, is a connection to the server of the addon: its binary messages are the bytes of the connection, in both directions. Each connection has a WebSocket of its own, and logs in with a password that is worth nothing elsewhere.
      *
      * Role: editor.
      */
-    openTunnel: (at: ServiceAddress, options?: CallOptions): Promise<Tunnel> =>
-      this.#caller.call<Tunnel>("POST", `${pathTo(at, 4)}/tunnel`, { options }),
+    openTunnel: (at: ServiceAddress, body?: OpenTunnelRequest, options?: CallOptions): Promise<Tunnel> =>
+      this.#caller.call<Tunnel>("POST", `${pathTo(at, 4)}/tunnel`, { body, options }),
     /**
      * Gives an addon the name of another one of the same type and environment, which gets its name in exchange. Variables that are connected to that name lead to this addon from then on, and running services receive its keys. Done again, it is undone.
      *
@@ -832,6 +835,13 @@ export class Operations {
      */
     promote: (at: ServiceAddress, body: PromoteServiceRequest, options?: CallOptions): Promise<Service> =>
       this.#caller.call<Service>("POST", `${pathTo(at, 4)}/promote`, { body, options }),
+    /**
+     * Returns what the server of an addon does now, and what has been counted: connections, size, cache, the largest tables, running and slow statements. It is read from the server at that moment, as the addon's own role. Texts of statements may contain data.
+     *
+     * Role: editor.
+     */
+    statistics: (at: ServiceAddress, options?: CallOptions): Promise<Statistics> =>
+      this.#caller.call<Statistics>("GET", `${pathTo(at, 4)}/statistics`, { options }),
   };
 
   readonly backups = {

@@ -1142,7 +1142,15 @@ export type Refusals = {
     conflict: never;
     payload_too_large: never;
     unsupported_media_type: never;
-    validation_failed: "not_addon" | "unknown_field" | "too_long" | "out_of_range" | "invalid_key";
+    validation_failed:
+      | "not_addon"
+      | "invalid_password"
+      | "unknown_field"
+      | "too_long"
+      | "out_of_range"
+      | "invalid_type"
+      | "invalid_text"
+      | "invalid_key";
     rate_limited: never;
     internal: never;
     unavailable: never;
@@ -1171,6 +1179,19 @@ export type Refusals = {
       | "invalid_text"
       | "required"
       | "invalid_key";
+    rate_limited: never;
+    internal: never;
+    unavailable: never;
+  };
+  "services.statistics": {
+    malformed_request: never;
+    unauthenticated: never;
+    forbidden: never;
+    not_found: never;
+    request_timeout: never;
+    service_not_ready: never;
+    service_deleting: never;
+    validation_failed: "not_addon" | "unknown_field";
     rate_limited: never;
     internal: never;
     unavailable: never;

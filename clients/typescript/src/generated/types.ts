@@ -121,6 +121,10 @@ export type AddonCapabilities = {
   storageGrows: boolean;
   /** Why not, as a sentence. */
   storageGrowsReason?: string;
+  /** Whether config.pooler can be set. */
+  pooler: boolean;
+  /** Why not, as a sentence. */
+  poolerReason?: string;
 };
 
 export type AddonRestore = {
@@ -394,6 +398,16 @@ export type CheckoutPreview = {
 
 export type CheckoutSession = {
   checkoutUrl: string;
+};
+
+export type CollectedStatement = {
+  /** Without the values that it was called with; the first 1000 characters. */
+  text: string;
+  calls: number;
+  totalSeconds: number;
+  meanMilliseconds: number;
+  /** That it returned or changed, in all calls together. */
+  rows: number;
 };
 
 export type CompleteConsentRequest = {
@@ -1195,6 +1209,11 @@ export type OpenInvitationRequest = {
   token: string;
 };
 
+export type OpenTunnelRequest = {
+  /** What clients log in with; by default a new random password. A program that opens one tunnel after another gives all of them the same. */
+  password?: string;
+};
+
 export type OpenedInvitation = {
   email: string;
   accountHandle: string;
@@ -1233,6 +1252,29 @@ export type PendingCoupon = {
   pending: Coupon | null;
 };
 
+export type PostgresStatistics = {
+  /** Of the database. */
+  sizeBytes: number;
+  /** How much of what was read was in the server's memory, 0 to 1. Absent before anything was read. */
+  cacheHitRatio?: number;
+  /** Transactions that ended with a commit, and with a rollback. */
+  commits: number;
+  rollbacks: number;
+  deadlocks: number;
+  /** Since when these and the counts of tables and indexes are counted. Absent: since the database was created. */
+  statsSince?: string;
+  /** The statements that run now, and those of transactions that are open, the longest first; at most 20. */
+  running: RunningStatement[];
+  /** The largest first; at most 20. */
+  tables: TableStatistics[];
+  /** Indexes that no query has used, which are neither unique nor of a primary key, the largest first; at most 20. */
+  unusedIndexes: UnusedIndex[];
+  /** The statements that have taken the most time together, as the server has collected them since it was set up or they were reset; at most 20. */
+  statements: CollectedStatement[];
+  /** Why there are no collected statements, as a sentence. */
+  statementsReason?: string;
+};
+
 export type Project = {
   id: string;
   name: string;
@@ -1251,6 +1293,27 @@ export type PromoteServiceRequest = {
 
 export type RedeemCouponRequest = {
   code: string;
+};
+
+export type RedisMemory = {
+  usedBytes: number;
+  /** Absent: there is no limit. */
+  maxBytes?: number;
+};
+
+export type RedisStatistics = {
+  memory: RedisMemory;
+  /** In all databases. */
+  keys: number;
+  /** How many reads found their key, 0 to 1. Absent before anything was read. */
+  hitRatio?: number;
+  /** Keys whose time was over, and keys that were removed for want of memory. */
+  expired: number;
+  evicted: number;
+  /** At present. */
+  commandsPerSecond: number;
+  /** The newest commands that took longer than the server's `slowlog-log-slower-than`, the newest first; at most 20. */
+  slow: SlowCommand[];
 };
 
 export type Refund = {
@@ -1417,6 +1480,21 @@ export type RunUnderWay = {
   status: "queued" | "running";
 };
 
+export type RunningStatement = {
+  /** The process of the server that runs it. */
+  pid: number;
+  /** Since it began or, of one that is idle, since its transaction began. */
+  seconds: number;
+  /** `idleInTransaction`: it has ended, and its transaction is open. */
+  state: "active" | "idle_in_transaction";
+  /** What it waits for, such as `Lock: relation`. */
+  wait?: string;
+  /** The processes that hold what it waits for. */
+  blockedBy: number[];
+  /** The first 1000 characters. */
+  text: string;
+};
+
 export type RunsPage = {
   data: Run[];
   page: Page;
@@ -1428,7 +1506,7 @@ export type ServiceConfig = {
   port?: number;
   /** A shell runs this command instead of the detected start command. */
   command?: string;
-  /** Of a PostgreSQL addon: how many servers it has, 1 to 3, where its capabilities say that it may. */
+  /** Of an addon: how many servers it has, postgres 1 to 3 and redis 1 or 2, where its capabilities say that it may. */
   replicas?: number;
   /** nano, small, medium or large. */
   size?: "nano" | "small" | "medium" | "large";
@@ -1474,6 +1552,8 @@ export type ServiceConfig = {
   storageGib?: number;
   /** Of an addon: up to which size in GiB its volume grows by itself before it is full. 0 removes it. By default it does not grow by itself. */
   storageMaxGib?: number;
+  /** Of a postgres addon on a cluster: whether it has a pooler, through which its key POOLED_URL leads. Defaults to false. */
+  pooler?: boolean;
 };
 
 export type Service = {
@@ -1615,6 +1695,15 @@ export type SignInRequest = {
   password: string;
 };
 
+export type SlowCommand = {
+  at: string;
+  microseconds: number;
+  /** Its name alone. */
+  command: string;
+  /** How many arguments it had. */
+  arguments: number;
+};
+
 export type SpendLimit = {
   /** Absent without a limit. */
   limitUsd?: number;
@@ -1714,6 +1803,30 @@ export type StatementsPage = {
   page: Page;
 };
 
+/** The clients that are connected, without the one that reads this. */
+export type StatisticsConnections = {
+  open: number;
+  /** Of these, those that run a statement. PostgreSQL only. */
+  active?: number;
+  /** Of these, those in a transaction that runs no statement. PostgreSQL only. */
+  idleInTransaction?: number;
+  /** How many there may be. */
+  max: number;
+};
+
+export type Statistics = {
+  readAt: string;
+  /** Of the server, such as 18.1. */
+  version: string;
+  /** For how long the server has run, in seconds. */
+  uptimeSeconds: number;
+  connections: StatisticsConnections;
+  /** Of a PostgreSQL addon. */
+  postgres?: PostgresStatistics;
+  /** Of a Redis addon. */
+  redis?: RedisStatistics;
+};
+
 /** Begins a frame of a followed set. */
 export type StreamBegin = {
   /** `full`: the frame has the whole set, which replaces what the client has. `changes`: it changes what the client has. `none`: the client has the current set. */
@@ -1798,6 +1911,21 @@ export type SubscriptionItem = {
   unitPriceUsd: number;
 };
 
+export type TableStatistics = {
+  /** With its schema unless that is `public`. */
+  name: string;
+  /** With its indexes. An estimate while somebody else has locked it exclusively. */
+  sizeBytes: number;
+  /** An estimate. */
+  rows: number;
+  /** How often all of it was read, and how often by an index. */
+  seqScans: number;
+  indexScans: number;
+  /** Rows that were deleted or replaced and not yet vacuumed; an estimate. */
+  deadRows: number;
+  lastVacuumAt?: string;
+};
+
 export type Token = {
   id: string;
   name: string;
@@ -1815,10 +1943,16 @@ export type TokensPage = {
 };
 
 export type Tunnel = {
-  /** Where the WebSocket is opened, at the origin of the API. A secret: whoever has it reaches the server, which still asks for the password. */
+  /** Where the WebSocket is opened, at the origin of the API. A secret: whoever has it reaches the server, which still asks for a password. */
   path: string;
   /** Until then connections can begin, 5 minutes after the request. Each may last for 8 hours. */
   expiresAt: string;
+  /** As which user clients log in; absent for redis, which has none. */
+  user?: string;
+  /** What they log in with, only through this tunnel. That of the addon is accepted too. */
+  password: string;
+  /** The database of the addon; absent for redis. */
+  database?: string;
 };
 
 export type TypeAllowance = {
@@ -1847,6 +1981,13 @@ export type Unsubscription = {
   of: string;
   /** Before unsubscribing: the kinds that are mailed and that the link would end. Afterwards: the kinds that ended, with their new preferences. */
   preferences: NotificationPref[];
+};
+
+export type UnusedIndex = {
+  name: string;
+  /** With its schema unless that is `public`. */
+  table: string;
+  sizeBytes: number;
 };
 
 export type UpdateAccountRequest = {

@@ -3,7 +3,7 @@ import type { Logger } from "../../../kit/log.ts";
 import { type Pool, transaction } from "../../../kit/postgres/db.ts";
 import { markPayments } from "../../due/sql.ts";
 import { readPaidInvoices } from "../../invoices/paid-invoices.ts";
-import { computeItemsOf, isCompute } from "../../invoices/subscribed-lines.ts";
+import { computeItemsOf, isCompute, readLines } from "../../invoices/subscribed-lines.ts";
 import { currentPeriod, reportBeforeEnd } from "../../metering/report-before-end.ts";
 import { addTaxes } from "../../refunds/add-taxes.ts";
 import { issueRefund } from "../../refunds/issue-refund.ts";
@@ -74,9 +74,13 @@ async function report(
   const drafts = await provider.ask((stripe) =>
     stripe.invoices.list({ subscription: subscription.id, status: "draft", limit: 100 }),
   );
-  const drafted = drafts.data.flatMap(({ lines }) =>
-    lines.data.filter((line) => isCompute(line, computeItems)).map(({ period }) => period),
+  const lines = await provider.ask((stripe) =>
+    Promise.all(drafts.data.map((draft) => readLines(stripe, draft))),
   );
+  const drafted = lines
+    .flat()
+    .filter((line) => isCompute(line, computeItems))
+    .map(({ period }) => period);
   const periods = [...drafted, currentPeriod(subscription) ?? []].flat();
   try {
     await reportBeforeEnd({ pool, provider }, meteredOf(subscription, accountId), periods, timeOf(drafts));

@@ -2,14 +2,17 @@ import { randomBytes } from "node:crypto";
 import { EventEmitter, once } from "node:events";
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { canMakeSmallVolumes, makeSmallVolume } from "../../../../test/support/small-volume.ts";
 import { newId } from "../../../kit/ids.ts";
+import { fillDisk } from "../../../kit/testing/small-disk.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import type { Kind } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { nameOf } from "../../kube/names.ts";
 import { newPassword } from "../lifecycle.ts";
 import type { Addon, AddonOutcome } from "../port.ts";
-import { addonsForTest, newAddon } from "./testing.ts";
+import { provePooler } from "./pooler/testing.ts";
+import { addonsForTest, FILLING, newAddon } from "./testing.ts";
 
 const changes = new EventEmitter();
 let cluster: ReturnType<typeof addonsForTest>;
@@ -28,14 +31,15 @@ beforeAll(() => {
 afterAll(() => cluster?.stop());
 
 /** As the reconciler does: once more when something changed, and now and then. */
-function until(state: AddonOutcome["state"], addon: Addon, password: string, by = addons) {
-  return eventually(`the addon is ${state}`, async () => {
+function until(state: AddonOutcome["state"], addon: Addon, password: string, by = addons, patience?: number) {
+  const probe = async () => {
     const changed = once(changes, addon.serviceId, { signal: AbortSignal.timeout(2_000) }).catch(() => {});
     const outcome = await by.ensure(addon, password);
     if (outcome.state === state) return outcome;
     await changed;
     return false;
-  });
+  };
+  return eventually(`the addon is ${state}`, probe, patience);
 }
 
 const questions = {
@@ -176,6 +180,10 @@ test.concurrent("an addon has the version that was asked for, and its volume gro
   expect(await addons.cannotGrow(fixed, 2)).toContain("The cluster does not let the volume grow");
 });
 
+test.concurrent("an addon with a pooler admits more clients than its server, with the password of the server", async () => {
+  await provePooler(cluster, cluster.openEngines("statefulset"), newAddon("postgres"));
+});
+
 const GROWING: Kind<KubernetesObject & Record<string, unknown>> = {
   ...{ apiVersion: "storage.k8s.io/v1", kind: "StorageClass", plural: "storageclasses" },
 };
@@ -212,3 +220,62 @@ test.concurrent("two deployers that make an addon at once make one, and a third 
   expect((await cluster.leftOf(addon)).filter((kind) => kind !== "PersistentVolumeClaim")).toEqual([]);
   await Promise.all([second.stop(), third.stop()]);
 });
+
+/** The cluster waits for five minutes at most before it starts a server again. */
+const RESTART_MS = 330_000;
+const withSmallVolumes = test.skipIf(!(await canMakeSmallVolumes("Tests of full volumes are")));
+
+withSmallVolumes.concurrent(
+  "a postgres addon whose volume is full says so, and serves again with all its data once the volume is larger",
+  async ({ onTestFinished }) => {
+    const volume = await makeSmallVolume(cluster.kube);
+    onTestFinished(volume.remove);
+    const own = open({ storage: { size: "1Gi", className: volume.className } });
+    const [addon, password] = [{ ...newAddon("postgres"), storageGib: 1 }, newPassword()];
+    await until("ready", addon, password, own);
+    expect(await cluster.ask(addon, password, questions.postgres.write)).toMatchObject({ ok: true });
+
+    fillDisk(volume.path, 60 * 1024 ** 2);
+    await eventually("the server stops", async () => {
+      for (const statement of FILLING) await cluster.ask(addon, password, statement);
+      return (await own.status(addon))?.problem?.message.includes("The volume is full");
+    });
+    const larger = { ...addon, storageGib: 2 };
+    await own.ensure(larger, password);
+    await volume.grow(cluster.spaceOf(addon.environmentId));
+    await until("ready", larger, password, own, RESTART_MS);
+    expect(await cluster.ask(addon, password, questions.postgres.read)).toEqual({ ok: true, said: "yes" });
+    expect(await cluster.ask(addon, password, "insert into kept values ('more')")).toMatchObject({
+      ok: true,
+    });
+    await own.remove(addon);
+  },
+  600_000,
+);
+
+withSmallVolumes.concurrent(
+  "a redis addon whose volume is full refuses writes and answers reads, and takes writes once the volume is larger",
+  async ({ onTestFinished }) => {
+    const volume = await makeSmallVolume(cluster.kube);
+    onTestFinished(volume.remove);
+    const own = open({ storage: { size: "1Gi", className: volume.className } });
+    const [addon, password] = [{ ...newAddon("redis"), storageGib: 1 }, newPassword()];
+    await until("ready", addon, password, own);
+    expect(await cluster.ask(addon, password, questions.redis.write)).toMatchObject({ ok: true });
+
+    fillDisk(volume.path);
+    await eventually("it refuses writes", async () =>
+      (await cluster.ask(addon, password, `SET more ${"x".repeat(9_000)}`)).said.includes("MISCONF"),
+    );
+    expect(await cluster.ask(addon, password, questions.redis.read)).toEqual({ ok: true, said: "yes" });
+    expect(await own.status(addon)).toMatchObject({ running: true });
+    const larger = { ...addon, storageGib: 2 };
+    await own.ensure(larger, password);
+    await volume.grow(cluster.spaceOf(addon.environmentId));
+    await eventually("it takes writes again", async () => {
+      return (await cluster.ask(addon, password, "SET kept again")).ok;
+    });
+    await own.remove(addon);
+  },
+  600_000,
+);

@@ -55,6 +55,8 @@ export const kubernetesAddonFields = {
   addonArchiveAccessKey: text("ADDON_ARCHIVE_ACCESS_KEY", ""),
   addonArchiveSecretKey: text("ADDON_ARCHIVE_SECRET_KEY", ""),
   addonUser: user("ADDON_USER"),
+  /** Has PgBouncer, for poolers of PostgreSQL addons; there are none without it. */
+  addonPoolerImage: optionalText("ADDON_POOLER_IMAGE"),
   /** The platform's own image, whose program carries backups to the object store; there are none without it. */
   addonCopyImage: optionalText("ADDON_COPY_IMAGE"),
 };

@@ -133,7 +133,7 @@ test.concurrent.each(ADDON_TYPES)(
     });
     await until(addon, "running");
 
-    await transaction(platform.pool, (tx) => deleteServices(tx, "id", addon.id, true, addon));
+    await transaction(platform.pool, (tx) => deleteServices(tx, "id", [addon.id], true, addon));
     await eventually("it is gone", async () => (await shown(addon)) === undefined);
     await eventually("nothing is left", async () => (await cluster.leftOf(addon)).length === 0);
     expect((await messagesOf(addon)).at(-1)).toBe("UsageStopped");

@@ -6,6 +6,7 @@ import type { KubernetesRuntimeOptions } from "../../runtime/kubernetes/options.
 import type { AddonBackups, AddonLogQuery, AddonReaders, AddonRef, AddonServers } from "../port.ts";
 import type { PostgresEngine } from "./config.ts";
 import { addonSource } from "./log-source.ts";
+import type { KubernetesPoolers } from "./pooler/adapter.ts";
 
 type Stoppable = { stop: () => Promise<void> };
 
@@ -17,18 +18,20 @@ type EnginesOptions = Pick<
   sets: Omit<AddonServers, keyof AddonReaders> & Stoppable;
   /** Absent where new addons are StatefulSets: the deployer has no rights to Clusters then. */
   cnpg?: Omit<AddonServers, keyof AddonReaders | "ownServer" | "postgresEngine" | "choiceOf"> & Stoppable;
+  poolers: KubernetesPoolers;
 };
 
 const NO_OPERATOR =
   "The cluster has no operator for PostgreSQL: install CloudNativePG, or set apps.addons.postgresEngine to statefulset.";
 const NO_PROMETHEUS =
   "This installation names no Prometheus, by which Berth learns how full volumes are (apps.metrics.prometheusUrl).";
+const ONLY_POSTGRES = "Only postgres addons have poolers.";
 const TURNED_OFF =
   "This addon runs on CloudNativePG, which apps.addons.postgresEngine turns off: set it to cnpg, or to auto.";
 
 /** Addons on a cluster with two engines for PostgreSQL. An addon keeps the one that it was made with. */
 export function createAddonEngines(options: EnginesOptions): AddonServers & Stoppable {
-  const { kube, engine, sets, cnpg, namespacePrefix, prometheusUrl: url } = options;
+  const { kube, engine, sets, cnpg, poolers, namespacePrefix, prometheusUrl: url } = options;
   const logs = createLogs(options, (query: AddonLogQuery) => addonSource(namespacePrefix, query));
   const isServed = () => kube.serves(PostgresCluster);
 
@@ -52,8 +55,10 @@ export function createAddonEngines(options: EnginesOptions): AddonServers & Stop
   return {
     ownServer: sets.ownServer,
     backups,
+    poolers,
     choiceOf: (type) => ({
       ...sets.choiceOf(type),
+      poolerReason: type === "postgres" ? poolers.reason : ONLY_POSTGRES,
       ...(url === undefined && { storageGrowsReason: NO_PROMETHEUS }),
     }),
     describe: async (addon) => serversOf(addon).describe(addon),
@@ -69,7 +74,14 @@ export function createAddonEngines(options: EnginesOptions): AddonServers & Stop
       return cnpg.ensure(addon, password);
     },
     address: (addon) => sets.address(addon),
-    remove: async (addon) => serversOf(addon).remove(addon),
+    async remove(addon) {
+      const servers = serversOf(addon);
+      const { type, environmentId } = addon;
+      // Where the environment is not known, Kubernetes removes its pooler with its server.
+      if (type === "postgres" && environmentId !== undefined)
+        await poolers.remove({ ...addon, environmentId });
+      await servers.remove(addon);
+    },
     async status(addon) {
       if (addon.engine !== "cnpg") return sets.status(addon);
       if (cnpg) return cnpg.status(addon);

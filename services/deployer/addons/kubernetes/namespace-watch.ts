@@ -44,6 +44,8 @@ type NamespaceWatch = {
 const ADDONS = selector({ [label("kind")]: "addon" });
 const SYNC_MS = 10_000;
 const CHECK_MS = 300_000;
+/** How many namespaces are checked with each list: what was begun together is due together. */
+const CHECKS_AT_ONCE = 50;
 /** How long an empty namespace is watched: an addon may be about to appear in it. */
 const EMPTY_MS = 60_000;
 const INCOMPLETE = "Something that belongs to the addon is missing in the cluster and is being restored.";
@@ -142,11 +144,15 @@ export function createNamespaceWatches<Server extends KubernetesObject>(
           watches.delete(namespace);
           servers.remove(namespace);
           pods.remove(namespace);
-        } else if (Date.now() - watch.checkedAt > checkMs)
-          await check(namespace, watch).catch((error) =>
-            log.warn({ err: error, namespace }, "could not look at the objects of addons; retrying"),
-          );
+        }
       }
+      const due = [...watches]
+        .filter(([, { checkedAt }]) => Date.now() - checkedAt > checkMs)
+        .sort(([, one], [, other]) => one.checkedAt - other.checkedAt);
+      for (const [namespace, watch] of due.slice(0, CHECKS_AT_ONCE))
+        await check(namespace, watch).catch((error) =>
+          log.warn({ err: error, namespace }, "could not look at the objects of addons; retrying"),
+        );
       return [...watches.keys()].flatMap(statusesOf);
     },
     /** Returns what the addons of all namespaces that are watched use. */

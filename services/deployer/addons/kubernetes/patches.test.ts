@@ -74,7 +74,14 @@ const addon = (n: number): Addon => ({
 function deployer(api: KubeApi, image: string) {
   const images = { postgres: image, redis: "redis:8.2.4" };
   const servers = createKubernetesAddons({
-    ...{ kube: connectKube(api.config), namespacePrefix: "berth", watch: "cluster", user: 999, images },
+    ...{
+      kube: connectKube(api.config),
+      namespacePrefix: "berth",
+      watch: "cluster",
+      user: 999,
+      dns: {},
+      images,
+    },
     log: { info() {}, warn() {}, error: console.error },
     ensureNamespace: async () => {},
     hasNamespace: () => true,

@@ -2,7 +2,7 @@ import type { V1Pod, V1StatefulSet } from "@kubernetes/client-node";
 import { createReadGauge } from "../../../kit/telemetry.ts";
 import type { AddonType } from "../../terms/services.ts";
 import { MOVED } from "./server/annotations.ts";
-import { addonStatus } from "./server/pod-status.ts";
+import { addonStatus, readiness } from "./server/pod-status.ts";
 import { compareVersions, type ImageRelease, LINE, toRelease } from "./versions.ts";
 
 // Servers follow patch releases: one after another, each only once the one before is ready.
@@ -10,7 +10,7 @@ import { compareVersions, type ImageRelease, LINE, toRelease } from "./versions.
 /** Returns the image of a newer patch release for a server that has this one. */
 export type NewerPatch = (type: AddonType, image: string) => string | undefined;
 
-export type Server = { set: V1StatefulSet; pod?: V1Pod };
+export type Server = { set: V1StatefulSet; pods: V1Pod[] };
 
 /** A server with its image, and the one that Berth moved it to last. It serves once all of it has the image. */
 export type Patchable = {
@@ -49,10 +49,12 @@ function isNewerPatch(own: ImageRelease, other: ImageRelease, line: number): boo
 }
 
 /** Returns what decides about a server that is a StatefulSet; pure. Undefined where it is no addon's. */
-function toPatchable({ set, pod }: Server): Patchable | undefined {
-  const status = addonStatus(set, pod, Date.now());
+function toPatchable({ set, pods }: Server): Patchable | undefined {
+  const status = addonStatus(set, pods, Date.now());
   const image = imageOf(set);
-  const serves = status?.running === true && pod?.spec?.containers[0]?.image === image;
+  const isWhole = pods.length === (set.spec?.replicas ?? 1) && pods.every((pod) => readiness(pod).ready);
+  const hasImage = pods.every((pod) => pod.spec?.containers[0]?.image === image);
+  const serves = status?.running === true && isWhole && hasImage;
   return status && { ...status, image, serves, moved: set.metadata?.annotations?.[MOVED] };
 }
 

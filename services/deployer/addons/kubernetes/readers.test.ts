@@ -12,6 +12,7 @@ import type { AddonEngine, AddonType } from "../../terms/services.ts";
 import { createKubernetesAddons } from "./adapter.ts";
 import { createCnpgAddons } from "./cnpg/adapter.ts";
 import { createAddonEngines } from "./engines.ts";
+import { createPoolers } from "./pooler/adapter.ts";
 
 const [NAMESPACE, DB] = ["berth-env-1", "svc_1"];
 const labels = (serviceId: string, kind: string) => ({
@@ -28,14 +29,21 @@ let measured: typeof addons;
 beforeAll(async () => {
   [api, loki] = await Promise.all([startKubeApi(), startLoki()]);
   const options = {
-    ...{ kube: connectKube(api.config), namespacePrefix: "berth", watch: "cluster" as const, user: 999 },
+    ...{
+      kube: connectKube(api.config),
+      namespacePrefix: "berth",
+      watch: "cluster" as const,
+      user: 999,
+      dns: {},
+    },
     log: { info() {}, warn() {}, error: console.error },
     ...{ ensureNamespace: async () => {}, hasNamespace: () => true },
     images: { postgres: "postgres:18", redis: "redis:8" },
     ...{ storage: { size: "1Gi" }, patchImages: { postgres: [], redis: [] } },
   };
   const fields = readConfig({ LOKI_URL: loki.url, LOKI_TENANT: "berth" }, lokiFields);
-  const given = { ...options, loki: lokiOptions(fields), engine: "auto" as const };
+  const poolers = createPoolers({ ...options, dns: {} });
+  const given = { ...options, loki: lokiOptions(fields), engine: "auto" as const, poolers };
   measured = createAddonEngines({
     ...{ ...given, sets: createKubernetesAddons(options), prometheusUrl: "http://127.0.0.1:9" },
   });

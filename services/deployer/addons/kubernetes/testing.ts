@@ -13,11 +13,12 @@ import { createS3Store, removeAll } from "../../store/s3/adapter.ts";
 import type { AddonType } from "../../terms/services.ts";
 import { addonKeys } from "../keys.ts";
 import type { Addon } from "../port.ts";
-import { createKubernetesAddons } from "./adapter.ts";
+import { createKubernetesAddons, type KubernetesAddonsOptions } from "./adapter.ts";
 import { type CnpgAddonsOptions, createCnpgAddons } from "./cnpg/adapter.ts";
 import { archivePrefix } from "./cnpg/archive-manifests.ts";
 import type { PostgresEngine } from "./config.ts";
 import { createAddonEngines } from "./engines.ts";
+import { createPoolers } from "./pooler/adapter.ts";
 import { programs } from "./server/server-scripts.ts";
 
 function clientOptions(endpoint: string) {
@@ -29,6 +30,7 @@ type More = {
   images?: Record<AddonType, string>;
   earlierImages?: Partial<Record<AddonType, string[]>>;
   storage?: { size: string; className?: string };
+  copies?: KubernetesAddonsOptions["copies"];
 };
 
 export function newAddon(type: AddonType, environmentId = newId("env")): Addon {
@@ -36,6 +38,27 @@ export function newAddon(type: AddonType, environmentId = newId("env")): Addon {
   const name = `${type}-${serviceId.slice(-4)}`;
   return { serviceId, accountId, projectId, environmentId, name, type, size: "nano", generation: 0 };
 }
+
+/** Statements after which a PostgreSQL server has room for neither data nor what it writes ahead. */
+export const FILLING = [
+  "create table if not exists filler (t text)",
+  `do $do$ begin loop
+     insert into filler select repeat(md5(g::text), 30) from generate_series(1, 10000) g; commit;
+   end loop; end $do$`,
+  `do $do$ begin for n in 1..100 loop
+     perform pg_logical_emit_message(false, '', repeat('x', 1000000));
+   end loop; end $do$`,
+];
+
+/** Writes 2 GiB of write-ahead log and has at most 200 MiB of data. */
+export const REWRITING = `do $do$ begin
+  create table rewritten (t text); commit;
+  for round in 1..20 loop
+    truncate rewritten;
+    insert into rewritten select repeat(md5(g::text), 30) from generate_series(1, 100000) g; commit;
+  end loop; end $do$`;
+
+const toDns = { ports: [{ port: 53, protocol: "UDP" }] };
 
 /** Addons on the cluster of KUBECONFIG, in namespaces of this run alone: fenced in, as every environment is. */
 export function addonsForTest() {
@@ -63,16 +86,24 @@ export function addonsForTest() {
       spec: {
         podSelector: {},
         policyTypes: ["Ingress", "Egress"],
-        egress: [{ to: [{ podSelector: {} }] }, { ports: [{ port: 53, protocol: "UDP" }] }],
+        egress: [{ to: [{ podSelector: {} }] }, toDns],
       },
     });
   }
 
-  /** Returns what an addon publishes. */
-  const keysOf = (addon: Addon, password: string) =>
+  const poolers = createPoolers({ kube, image: images.pgbouncer, namespacePrefix, user: 999, dns: toDns });
+
+  /** Returns what an addon publishes; with `pooled`, its keys lead through its pooler. */
+  const keysOf = (addon: Addon, password: string, { pooled = false } = {}) =>
     Object.fromEntries(
-      addonKeys(addon.type, address(addon), addon.serviceId, password).map(({ key, value }) => [key, value]),
-    ) as Record<"HOST" | "PORT" | "PASSWORD" | "URL", string>;
+      addonKeys(
+        addon.type,
+        address(addon),
+        addon.serviceId,
+        password,
+        ...(pooled ? [poolers.address(addon)] : []),
+      ).map(({ key, value }) => [key, value]),
+    ) as Record<"HOST" | "PORT" | "PASSWORD" | "URL" | "POOLED_URL", string>;
 
   /** Runs a script in a pod of an environment, as an app would; gives its output and how it ended. */
   async function inPod(environmentId: string, image: string, script: string, env: Record<string, string>) {
@@ -116,14 +147,22 @@ export function addonsForTest() {
   }
 
   /** Speaks to an addon with its own client. */
-  const ask = (addon: Addon, password: string, words: string, from = addon.environmentId) => {
-    const { URL: url, HOST, PORT, PASSWORD } = keysOf(addon, password);
+  const ask = (
+    addon: Addon,
+    password: string,
+    words: string,
+    from = addon.environmentId,
+    { pooled = false } = {},
+  ) => {
+    const { URL: direct, POOLED_URL, HOST, PORT, PASSWORD } = keysOf(addon, password, { pooled });
+    const url = pooled ? POOLED_URL : direct;
     const question =
       addon.type === "postgres"
         ? `PGCONNECT_TIMEOUT=5 psql "$URL" -v ON_ERROR_STOP=1 -qAtc "$QUESTION" 2>&1`
         : `timeout 5 redis-cli -e -h "$HOST" -p "$PORT" $QUESTION 2>&1`;
-    // The network of a cluster takes a moment to learn where a new pod is.
-    const script = `for try in 1 2 3 4 5 6 7 8 9 10; do said=$(${question}); end=$?
+    // The network of a cluster takes a while to learn where a new pod is. From elsewhere, a refusal is what is expected.
+    const tries = from === addon.environmentId ? 120 : 10;
+    const script = `for try in $(seq ${tries}); do said=$(${question}); end=$?
     if [ $end = 124 ]; then [ $try -lt 3 ] || break; else echo "$said" | grep -q refused || break; fi
     sleep 0.5; done
     echo "$said"; exit $end`;
@@ -135,6 +174,7 @@ export function addonsForTest() {
   const options = {
     ...{ kube, log, namespacePrefix, ensureNamespace, hasNamespace, images, user: 999 },
     ...{ watch: "cluster" as const, storage: { size: "64Mi" }, patchImages: { postgres: [], redis: [] } },
+    dns: toDns,
   };
 
   return {
@@ -143,6 +183,7 @@ export function addonsForTest() {
     spaceOf,
     ensureNamespace,
     keysOf,
+    poolers,
     inPod,
     ask,
     /** The adapter as a deployer of its own has it. */
@@ -162,9 +203,10 @@ export function addonsForTest() {
         ],
         ...more,
       });
-      const sets = createKubernetesAddons(options);
+      const { copies } = more;
+      const sets = createKubernetesAddons({ ...options, ...(copies && { copies }) });
       const engines = createAddonEngines({
-        ...{ ...options, engine, sets },
+        ...{ ...options, engine, sets, poolers },
         ...(engine !== "statefulset" && { cnpg }),
       });
       opened.push(engines);
@@ -183,6 +225,14 @@ export function addonsForTest() {
       if (!ok) throw new Error(`the registry takes no tag ${tag}`);
       return `${registry.pull}/${name}:${tag}`;
     },
+    /** Lets this machine connect to the pods of an environment, where a pod would be too small for what is asked. */
+    async admitThisMachine(environmentId: string): Promise<void> {
+      const { network } = await readRun();
+      await kube.apply(kinds.NetworkPolicy, {
+        metadata: { name: "this-machine", namespace: spaceOf(environmentId) },
+        spec: { podSelector: {}, ingress: [{ _from: [{ ipBlock: { cidr: `${network.host}/32` } }] }] },
+      });
+    },
     /** A bucket of this run alone, and the settings of the run. */
     async startStore() {
       const run = await readRun();
@@ -191,19 +241,20 @@ export function addonsForTest() {
       await store.start();
       return { run, store };
     },
-    /** Another bucket, for archives of addons, and how many objects it has of one. */
-    async startArchive() {
+    /** Another bucket, for archives of addons which reach it at `endpoint`, and how many objects it has of one. */
+    async startArchive(endpoint?: string) {
       const { run, store } = await this.startStore();
       const place = { ...run.objectStore, bucket: `${namespacePrefix}-archive`, region: "us-east-1" };
       await createS3Store({ ...place, log }).start();
-      const port = Number(new URL(place.endpoint).port);
+      const theirs = { ...place, endpoint: endpoint ?? place.endpoint };
+      const port = Number(new URL(theirs.endpoint).port);
       const to = [{ ports: [{ port, protocol: "TCP" }] }];
-      const { endpoint, accessKey, secretKey } = place;
-      const client = new Client({ ...clientOptions(endpoint), accessKey, secretKey });
+      const { accessKey, secretKey } = place;
+      const client = new Client({ ...clientOptions(place.endpoint), accessKey, secretKey });
       return {
         ...{ run, store },
         archive: {
-          archive: { ...place, days: 7, to },
+          archive: { ...theirs, days: 7, to },
           emptyArchive: (prefix: string) => removeAll(place, prefix),
         },
         async archived({ serviceId }: Addon): Promise<number> {
@@ -232,21 +283,25 @@ export function addonsForTest() {
     /** The kinds of everything of an addon that is in the cluster. */
     async leftOf({ serviceId, environmentId }: { serviceId: string; environmentId: string }) {
       const namespace = spaceOf(environmentId);
-      const labels = selector({ [label("serviceId")]: serviceId });
+      const own = [label("serviceId"), label("pooler")].map((name) => selector({ [name]: serviceId }));
       const { StatefulSet, Service, Secret, NetworkPolicy, Pod, PersistentVolumeClaim } = kinds;
       const all = [
         kinds.PostgresCluster,
         StatefulSet,
+        kinds.Deployment,
         Service,
         Secret,
         NetworkPolicy,
         Pod,
         PersistentVolumeClaim,
       ];
-      const pages = await Promise.all(
-        all.map((kind) => kube.list(kind as typeof Pod, { namespace, labels })),
+      const found = all.flatMap((kind) =>
+        own.map(async (labels) => {
+          const { items } = await kube.list(kind as typeof Pod, { namespace, labels });
+          return items.map(() => kind.kind);
+        }),
       );
-      return pages.flatMap(({ items }, at) => items.map(() => all[at]!.kind)).sort();
+      return (await Promise.all(found)).flat().sort();
     },
     async stop(): Promise<void> {
       await Promise.all(opened.map((one) => one.stop()));

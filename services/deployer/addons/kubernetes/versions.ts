@@ -53,3 +53,14 @@ export function imageFor(type: AddonType, version: string | undefined, images: s
 
 /** Returns the version that the tag of an image says, such as `18.1`. */
 export const versionOf = (image: string | undefined) => image && toRelease(image)?.version.join(".");
+
+/** Of new addons, and those of earlier versions that users may choose. */
+export type AddonImages = {
+  images: Record<AddonType, string>;
+  earlierImages?: Partial<Record<AddonType, string[]>>;
+};
+
+/** Returns the images that an addon can be made with; the first one unless its version says another. */
+export function imagesOf(type: AddonType, { images, earlierImages = {} }: AddonImages): string[] {
+  return [images[type], ...(earlierImages[type] ?? [])];
+}

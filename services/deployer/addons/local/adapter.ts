@@ -5,6 +5,8 @@ import { dropDatabase, ensureDatabase, findVersion, measureDatabases } from "./p
 
 const ONE_VERSION = "On one machine, all addons of a type have the version of the server that is there.";
 const ONE_DISK = "On one machine, addons have no volumes: their data is on the machine's disk.";
+const ONE_SERVER = "Standbys need a cluster: on one machine, a redis addon has one server.";
+const NO_POOLER = "Poolers need a cluster: install Berth on Kubernetes to have them.";
 const SHARED =
   "The PostgreSQL addons of one machine share a server, so this cannot be measured of one of them.";
 const SHARED_LOG =
@@ -38,7 +40,8 @@ export function createLocalAddons(deps: LocalBackupDeps): AddonServers {
     postgresEngine: async () => undefined,
     choiceOf: () => ({
       ...{ versions: [], versionsReason: ONE_VERSION },
-      ...{ storageReason: ONE_DISK, storageGrowsReason: ONE_DISK },
+      ...{ storageReason: ONE_DISK, storageGrowsReason: ONE_DISK, poolerReason: NO_POOLER },
+      standbyReason: ONE_SERVER,
     }),
     async describe({ type }) {
       if (type !== "postgres") return {};
@@ -47,6 +50,7 @@ export function createLocalAddons(deps: LocalBackupDeps): AddonServers {
     },
     cannotGrow: async () => ONE_DISK,
     ownServer: ["redis"],
+    collectorUrl: adminUrl,
     backups: createLocalBackups(deps),
     async ensure(addon, password) {
       if (addon.type === "redis") return ensureRedis(addon, password);

@@ -6,15 +6,17 @@ export const TUNNELS = "/tunnels/";
 /** For how long connections can begin with a ticket. */
 const VALID_MS = 5 * 60_000;
 
-type Ticket = { serviceId: string; expiresMs: number };
+/** `password`: what its connections may log in with; absent in those of earlier versions. */
+type Ticket = { serviceId: string; expiresMs: number; password?: string };
 
 /** Returns the path at which anyone can connect to an addon until it expires. */
 export function sealTicket(
   secrets: Pick<Secrets, "seal">,
   serviceId: string,
+  password: string,
   now: number,
 ): { path: string; expiresAt: Timestamp } {
-  const ticket: Ticket = { serviceId, expiresMs: now + VALID_MS };
+  const ticket: Ticket = { serviceId, expiresMs: now + VALID_MS, password };
   const sealed = secrets.seal(JSON.stringify(ticket), TUNNELS);
   return { path: TUNNELS + sealed.toString("base64url"), expiresAt: timestampFromMs(ticket.expiresMs) };
 }

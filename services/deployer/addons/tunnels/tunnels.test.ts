@@ -36,10 +36,10 @@ test("a path is valid for five minutes, and only with the keys that sealed it", 
   const answerAt = await serveTunnels();
   const minutesAgo = (minutes: number) => Date.now() - minutes * 60_000;
   const expired = [403, "This tunnel has expired; request a new one."];
-  expect(await answerAt(sealTicket(secrets, "svc_1", minutesAgo(6)).path)).toEqual(expired);
+  expect(await answerAt(sealTicket(secrets, "svc_1", "password", minutesAgo(6)).path)).toEqual(expired);
   // One that is valid gets as far as the database, which is not there.
-  expect((await answerAt(sealTicket(secrets, "svc_1", minutesAgo(4)).path))[0]).toBe(503);
+  expect((await answerAt(sealTicket(secrets, "svc_1", "password", minutesAgo(4)).path))[0]).toBe(503);
   const others = createSecrets([Buffer.alloc(32, 2)]);
   const foreign = [403, "This is not the path of a tunnel."];
-  expect(await answerAt(sealTicket(others, "svc_1", Date.now()).path)).toEqual(foreign);
+  expect(await answerAt(sealTicket(others, "svc_1", "password", Date.now()).path)).toEqual(foreign);
 });

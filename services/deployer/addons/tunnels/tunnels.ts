@@ -1,21 +1,27 @@
+import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { type IncomingMessage, ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
-import type { Duplex } from "node:stream";
+import { type Duplex, finished } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createWebSocketStream, type WebSocket, WebSocketServer } from "ws";
 import type { Pool } from "../../../kit/postgres/db.ts";
 import type { Upgrades } from "../../../kit/process/server.ts";
 import type { Secrets } from "../../secrets.ts";
 import type { Logger } from "../../shared/logger.ts";
+import type { AddonType } from "../../terms/services.ts";
 import type { AddonServers } from "../port.ts";
 import { findAddon, toAddon } from "../sql.ts";
+import { encrypt, type Login, logIn } from "./postgres-login.ts";
+import { withPassword } from "./redis-login.ts";
 import { openTicket, TUNNELS } from "./ticket.ts";
 
 /** In this process, and of an account. */
 const MOST = 512;
 const MOST_OF_ONE = 32;
 const DIAL_MS = 5_000;
+/** As PostgreSQL has it. */
+const LOGIN_MS = 60_000;
 /** A client of which nothing is heard for twice as long is gone. */
 const PING_MS = 30_000;
 const LONGEST_MS = 8 * 3_600_000;
@@ -45,7 +51,7 @@ export function createTunnels({ pool, secrets, servers, log }: Deps): Upgrades {
       refuseUpgrade(req, socket, status, code, message);
     const ticket = openTicket(secrets, req.url ?? "");
     if (!ticket) return refuse(403, "forbidden", "This is not the path of a tunnel.");
-    const { serviceId, expiresMs } = ticket;
+    const { serviceId, expiresMs, password: temporary } = ticket;
     if (expiresMs <= Date.now())
       return refuse(403, "forbidden", "This tunnel has expired; request a new one.");
     const row = await findAddon(pool, serviceId);
@@ -53,12 +59,16 @@ export function createTunnels({ pool, secrets, servers, log }: Deps): Upgrades {
     if (open.size >= MOST || openOf(row.accountId) >= MOST_OF_ONE)
       return refuse(503, "unavailable", "Too many connections are open; close some, or try again later.");
     if (socket.destroyed) return;
+    const password = secrets.open(row.secret, serviceId);
+    const accepts = (given: string) => isSame(given, temporary) || isSame(given, password);
     open.set(socket, row.accountId);
     socket.once("close", () => open.delete(socket));
     const server = await dial(servers.address(toAddon(row, false))).catch(() => undefined);
     if (!server)
       return refuse(503, "unavailable", "The server of the addon does not answer; try again later.");
-    opening.handleUpgrade(req, socket, head, (client) => void join(client, server));
+    opening.handleUpgrade(req, socket, head, (client) => {
+      void join(client, server, row.type, { password, accepts });
+    });
     // What is no WebSocket was refused, and a client may have left meanwhile.
     if (!socket.writable) server.destroy();
   }
@@ -93,8 +103,8 @@ async function dial({ host, port }: { host: string; port: number }): Promise<Soc
   }
 }
 
-/** Passes on what each side sends until one has ended. */
-async function join(client: WebSocket, server: Socket): Promise<void> {
+/** Logs the client in, and passes on what each side sends until one has ended. */
+async function join(client: WebSocket, server: Socket, type: AddonType, login: Login): Promise<void> {
   let isHeard = true;
   client.on("pong", () => {
     isHeard = true;
@@ -107,10 +117,33 @@ async function join(client: WebSocket, server: Socket): Promise<void> {
   const longest = setTimeout(() => client.close(GOING_AWAY, "A tunnel lasts for 8 hours."), LONGEST_MS);
   const stream = createWebSocketStream(client);
   // One that breaks off ends the other.
-  await pipeline(stream, server, stream).catch(() => {});
+  const ended =
+    type === "postgres"
+      ? joinPostgres(stream, server, login)
+      : pipeline(stream, withPassword(login), server, stream);
+  await ended.catch(() => {});
   clearInterval(pinging);
   clearTimeout(longest);
+  stream.destroy();
   server.destroy();
+}
+
+async function joinPostgres(client: Duplex, server: Socket, login: Login): Promise<void> {
+  const over = new AbortController();
+  const watch = (side: Duplex) => finished(side, { writable: false }, () => over.abort());
+  const signal = AbortSignal.any([over.signal, AbortSignal.timeout(LOGIN_MS)]);
+  watch(client);
+  watch(server);
+  const encrypted = await encrypt(server, signal);
+  watch(encrypted);
+  if (await logIn(client, encrypted, login, signal)) await pipeline(client, encrypted, client);
+  else if (!client.destroyed) await once(client, "close");
+}
+
+function isSame(given: string, expected: string | undefined): boolean {
+  if (expected === undefined) return false;
+  const hash = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(hash(given), hash(expected));
 }
 
 /** Answers a request that asked for a WebSocket as any other, and closes its connection. */

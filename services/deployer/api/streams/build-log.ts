@@ -6,7 +6,7 @@ import type {
 import type { Pool } from "../../../kit/postgres/db.ts";
 import { parseEventId } from "../../../kit/rpc/event-id.ts";
 import { type LogOf, listLogPieces } from "../../builds/log-sql.ts";
-import { requireBuild } from "../../deployments/require-deployment.ts";
+import { requireBuild } from "../../builds/require-build.ts";
 import { observeOutcome } from "./observe-outcome.ts";
 import type { StreamDeps } from "./stream-deps.ts";
 

@@ -2,7 +2,7 @@ import { type Db, execute, many, one, type Tx } from "../../../kit/postgres/db.t
 import { type BackupRow, SHOWN } from "../sql.ts";
 
 /** How long an upload may be begun: its URL is valid as long. */
-export const UPLOAD_SECONDS = 3_600;
+export const DUMP_UPLOAD_SECONDS = 3_600;
 /** Until when a backup may be made of it: an upload that begins late takes its time. */
 const COMPLETED = "3 hours";
 /** When what is left of it is removed: no request that makes a backup of it is under way any more. */
@@ -18,7 +18,7 @@ export function insertUpload(tx: Tx, { id, accountId, serviceId }: Upload) {
 /** Returns how many uploads to an addon may still be begun. Under the service's lock. */
 export async function countUploads(tx: Tx, serviceId: string): Promise<number> {
   const text = `select count(*)::int as n from backup_uploads
-    where service_id = $1 and created_at > now() - make_interval(secs => ${UPLOAD_SECONDS})`;
+    where service_id = $1 and created_at > now() - make_interval(secs => ${DUMP_UPLOAD_SECONDS})`;
   return (await one<{ n: number }>(tx, "uploads_count", text, [serviceId]))!.n;
 }
 

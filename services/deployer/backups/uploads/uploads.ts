@@ -41,6 +41,13 @@ export async function takeUpload(
   }
 }
 
+/** For whoever finds that there is no such upload, or no longer. */
+export function uploadUnknown() {
+  const message =
+    "The addon has no such upload. Its time is over, it was refused, or a backup was made of it.";
+  return invalid("upload", "upload_unknown", message);
+}
+
 async function moveAndCheck(
   { pool, store }: Deps,
   { id: serviceId, type }: { id: string; type: AddonType },

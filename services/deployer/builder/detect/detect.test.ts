@@ -96,6 +96,12 @@ describe("detection", () => {
     expect(codeOf({ "index.html": "" }, { type: "worker" })[1]).toBe("runtime_not_detected");
   });
 
+  test("a Procfile's line “release” is named as one that does not run", () => {
+    const because = (Procfile: string) => detect({ Procfile, "package.json": "{}" }).because;
+    expect(because("release: npm run migrate\nweb: node .")).toContain("config.releaseCommand");
+    expect(because("web: node .")).not.toContain("release");
+  });
+
   test("a Procfile wins: by the line of the service's type, over a Dockerfile and a start script", () => {
     const files = {
       Procfile: "# mine\nweb: gunicorn app:app --bind :$PORT\nworker:   python work.py  \n",

@@ -14,7 +14,7 @@ import { detectNode } from "./node.ts";
 import { detectPython } from "./python.ts";
 
 const LOOKED_FOR =
-  "Procfile, Dockerfile, package.json (Node.js, Bun), deno.json (Deno), requirements.txt, pyproject.toml, main.py or app.py (Python), go.mod (Go)";
+  "Procfile, Dockerfile, package.json (Node.js, Bun), deno.json (Deno), requirements.txt, pyproject.toml, Pipfile, main.py or app.py (Python), go.mod (Go)";
 
 /**
  * Returns how to build a source tree (docs/deployments.md#builds). Its Dockerfile comes first, where one can be built;
@@ -35,7 +35,7 @@ export function detectRuntime(tree: SourceTree, input: DetectionInput): BuildPla
   const plan = detectLanguage(tree, { ...input, command });
   if (!plan && command !== undefined && isLeftToBuildpacks(tree, input)) return planUndetected(input);
   if (byProcfile) {
-    const because = "Its Procfile sets the start command.";
+    const because = `Its Procfile sets the start command.${releaseHint(procfile)}`;
     return plan
       ? { ...plan, because: `${plan.because} ${because}` }
       : { runtime: "procfile", because, steps: configuredSteps(input), command, path: [] };
@@ -109,10 +109,22 @@ function findDockerfile(tree: SourceTree, configured: string | undefined): strin
   );
 }
 
+/** Returns the commands of a Procfile by the names of their lines. */
+function readProcesses(procfile: string): Map<string, string> {
+  const lines = procfile.split(/\r?\n/).map((line) => /^([A-Za-z0-9_-]+):\s*(\S.*)$/.exec(line.trim()));
+  return new Map(lines.flatMap((line) => (line ? [[line[1]!, line[2]!.trim()] as const] : [])));
+}
+
+/** On Heroku, this line runs before each release. Here the service's configuration says what does. */
+function releaseHint(procfile: string): string {
+  return readProcesses(procfile).has("release")
+    ? " Its line “release” is not run: set the service's config.releaseCommand to what has to run before each deployment."
+    : "";
+}
+
 /** Returns the command of the Procfile's line for this type of service. */
 function readProcfile(procfile: string, type: ServiceType): string {
-  const lines = procfile.split(/\r?\n/).map((line) => /^([A-Za-z0-9_-]+):\s*(\S.*)$/.exec(line.trim()));
-  const processes = new Map(lines.flatMap((line) => (line ? [[line[1]!, line[2]!.trim()] as const] : [])));
+  const processes = readProcesses(procfile);
   const found = [...processes.keys()].join(", ") || "none";
   return (
     processes.get(type) ??

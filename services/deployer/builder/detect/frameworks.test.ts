@@ -38,6 +38,14 @@ describe("a Node.js app", () => {
     expect(detect(pkg({ scripts: { start: "vite-node server.ts" } })).command).toBe("vite-node server.ts");
   });
 
+  test("in TypeScript without a build is started by tsx, if it has it", () => {
+    const source = { "src/index.ts": 'import "./app.js";', "src/app.ts": "" };
+    const plan = detect(pkg({ devDependencies: { tsx: "4" } }, source));
+    expect(plan.command).toBe("tsx src/index.ts");
+    expect(stepsOf(plan)[0]).toContain("--include=dev");
+    expect(detect(pkg({ devDependencies: { tsx: "4" } }, { "index.js": "" })).command).toBe("node index.js");
+  });
+
   test.each([
     [
       "pnpm-lock.yaml",
@@ -122,6 +130,48 @@ describe("a site that a build makes", () => {
       pkg({ scripts: { build: "vite build" }, devDependencies: { "@sveltejs/kit": "2" } }),
     );
     expect([code, message]).toEqual(["start_command_missing", expect.stringContaining("adapter-node")]);
+  });
+
+  describe("of Angular", () => {
+    const angular = (options: object, more: object = {}, name = "shop") => ({
+      "angular.json": {
+        projects: {
+          shop: {
+            projectType: "application",
+            architect: { build: { builder: "@angular/build:application", options, ...more } },
+          },
+          widgets: { projectType: "library" },
+        },
+      },
+      "package.json": {
+        name,
+        scripts: { start: "ng serve", build: "ng build" },
+        dependencies: { "@angular/core": "22" },
+      },
+    });
+
+    test.each([
+      [{}, {}, "dist/shop/browser"],
+      [{ outputPath: "dist" }, {}, "dist/browser"],
+      [{ outputPath: { base: "dist/web", browser: "" } }, {}, "dist/web"],
+      [{ outputPath: "dist/shop" }, { builder: "@angular-devkit/build-angular:browser" }, "dist/shop"],
+      [{ ssr: { entry: "src/server.ts" }, outputMode: "static" }, {}, "dist/shop/browser"],
+    ])("with the options %o %o is served from the folder of its pages", (options, more, folder) => {
+      const plan = detect(angular(options, more));
+      expect(plan).toMatchObject({ runtime: "static", site: folder });
+      expect(plan.because).toContain("an Angular site");
+      expect(plan.command).toContain("--fallback");
+    });
+
+    test("is a process where it renders on the server, and never the server for development", () => {
+      const rendered = angular({ ssr: { entry: "src/server.ts" }, outputMode: "server" });
+      expect(detect(rendered).command).toMatch(
+        /^NG_ALLOWED_HOSTS=".*:-\*}" node dist\/shop\/server\/server\.mjs$/,
+      );
+      const own = angular({});
+      own["package.json"].scripts.start = "node server.js";
+      expect(detect(own).command).toBe("node server.js");
+    });
   });
 
   test("is served from the folder that the service names, also where no language is known", () => {
@@ -285,6 +335,18 @@ describe("a Python app", () => {
       "flask --app app:app run --host 0.0.0.0 --port $PORT",
     ],
     [
+      "app.py",
+      "app = Flask(__name__)\nif __name__ == '__main__':\n    app.run(host='0.0.0.0', port=5000)",
+      "flask",
+      "flask --app app:app run --host 0.0.0.0 --port $PORT",
+    ],
+    [
+      "app.py",
+      "app = Flask(__name__)\nif __name__ == '__main__':\n    app.run(host='0.0.0.0', port=settings.port)",
+      "flask",
+      "python -u app.py",
+    ],
+    [
       "app/main.py",
       "def create_app() -> FastAPI:\n    app = FastAPI()\n    return app\n\napp = create_app()",
       "fastapi\nuvicorn",
@@ -307,6 +369,12 @@ describe("a Python app", () => {
       "os.environ.setdefault('DJANGO_SETTINGS_MODULE', 'shop.settings')",
       "Django\ngunicorn",
       "gunicorn --bind 0.0.0.0:$PORT shop.wsgi",
+    ],
+    [
+      "streamlit_app.py",
+      "import streamlit as st",
+      "streamlit",
+      "streamlit run streamlit_app.py --server.address 0.0.0.0 --server.port $PORT --server.headless true",
     ],
     ["main.py", "print('no web framework')", "requests", "python -u main.py"],
   ])("in %s with %j and %j starts", (file, text, requirements, command) => {
@@ -335,6 +403,17 @@ describe("a Python app", () => {
     expect(stepsOf(detect({ ...start, "pyproject.toml": built })).at(-1)).toMatch(/ \.$/);
     expect(stepsOf(detect({ ...start, "pyproject.toml": project, "uv.lock": "" })).at(-1)).toContain(
       "uv sync --frozen",
+    );
+  });
+
+  test("of a Pipfile is installed by Pipenv, unless it has a requirements.txt", () => {
+    const Pipfile = '[packages]\nflask = "*"\ngunicorn = {version = "*"}\n';
+    const files = { "app.py": "app = Flask(__name__)", Pipfile };
+    const plan = detect({ ...files, "pyproject.toml": "[tool.black]\n" });
+    expect(stepsOf(plan).at(-1)).toMatch(/ -m pipenv install --deploy$/);
+    expect(plan.command).toBe("gunicorn --bind 0.0.0.0:$PORT app:app");
+    expect(stepsOf(detect({ ...files, "requirements.txt": "flask" })).at(-1)).toMatch(
+      / -r requirements\.txt$/,
     );
   });
 

@@ -1,5 +1,6 @@
 import { shellQuote } from "../../shared/shell-quote.ts";
 import type { ServiceType } from "../../terms/services.ts";
+import { findAngular } from "./angular.ts";
 import type { SourceTree } from "./build-plan.ts";
 import { dependsOn, type PackageJson, scriptOf } from "./package-json.ts";
 
@@ -25,7 +26,7 @@ const DEVELOPMENT_SERVERS = new Set([
   ...["vite", "vite dev", "vite serve", "vite preview"],
   ...["react-scripts start", "vue-cli-service serve", "astro dev", "astro preview"],
   ...["gatsby develop", "gatsby serve", "docusaurus start", "docusaurus serve"],
-  ...["parcel", "parcel serve", "next dev", "nuxt dev", "nest start"],
+  ...["parcel", "parcel serve", "next dev", "nuxt dev", "nest start", "ng serve"],
 ]);
 
 function isDevelopmentServer(script: string): boolean {
@@ -58,13 +59,20 @@ export function findStart(
     return type === "web" || "command" in framework ? framework : undefined;
   if (start !== undefined && !forDevelopment)
     return { command: prestart === undefined ? start : `(${prestart}) && ${start}` };
-  const site = SITES.find(({ dependency }) => dependsOn(pkg, dependency));
-  if (type === "web" && builds && site) return { ...site, site: site.folder };
+  const site = findSite(tree, pkg);
+  if (type === "web" && builds && site) return site;
   const production = scriptOf(pkg, "start:prod");
   if (production !== undefined) return { command: production };
   const file = mainFile(tree, pkg, builds);
-  if (file !== undefined) return { command: `node ${shellQuote(file)}` };
+  if (file !== undefined) return { command: `${programOf(file, pkg)} ${shellQuote(file)}` };
   return start === undefined ? undefined : { command: start };
+}
+
+function findSite(tree: SourceTree, pkg: PackageJson): NodeStart | undefined {
+  const angular = findAngular(tree, pkg);
+  if (angular) return { site: angular.site, fallback: true, kind: "Angular" };
+  const site = SITES.find(({ dependency }) => dependsOn(pkg, dependency));
+  return site && { ...site, site: site.folder };
 }
 
 /** Frameworks whose builds are started in one way, or whose settings say that they make a site. */
@@ -74,6 +82,8 @@ function startOfFramework(tree: SourceTree, pkg: PackageJson): NodeStart | Start
   if (dependsOn(pkg, "nuxt")) return { command: "node .output/server/index.mjs" };
   if (dependsOn(pkg, "astro") && dependsOn(pkg, "@astrojs/node"))
     return { command: "HOST=0.0.0.0 node ./dist/server/entry.mjs" };
+  const angular = findAngular(tree, pkg);
+  if (angular?.server !== undefined) return { command: startAngular(angular.server) };
   if (!dependsOn(pkg, "@sveltejs/kit")) return undefined;
   if (dependsOn(pkg, "@sveltejs/adapter-static")) return { site: "build", fallback: true, kind: "SvelteKit" };
   if (dependsOn(pkg, "@sveltejs/adapter-node")) return { command: "node build" };
@@ -83,6 +93,11 @@ function startOfFramework(tree: SourceTree, pkg: PackageJson): NodeStart | Start
   };
 }
 
+/** Its server refuses hosts that it was not told. Berth's router lets through none but those of the service. */
+function startAngular(server: string): string {
+  return `NG_ALLOWED_HOSTS="\${NG_ALLOWED_HOSTS:-*}" node ${shellQuote(server)}`;
+}
+
 function exportsSite(tree: SourceTree): boolean {
   const config = ["next.config.js", "next.config.mjs", "next.config.ts"].map((file) => tree.read(file));
   return config.some((text) => text !== undefined && /\boutput\s*:\s*['"`]export['"`]/.test(text));
@@ -90,6 +105,11 @@ function exportsSite(tree: SourceTree): boolean {
 
 const NAMES = ["server", "index", "app", "main"];
 const ENDINGS = [".js", ".mjs", ".cjs", ".ts", ".mts"];
+
+/** Node.js runs TypeScript only where it needs no compiling, and where imports name the files as they are. */
+function programOf(file: string, pkg: PackageJson): string {
+  return file.endsWith("ts") && dependsOn(pkg, "tsx") ? "tsx" : "node";
+}
 
 /** Returns `main`, which a build may have yet to make, else the usual file that exists. */
 function mainFile(tree: SourceTree, pkg: PackageJson, builds: boolean): string | undefined {

@@ -175,5 +175,5 @@ function explain(manager: PackageManager, folder: string, started: Started, inst
   const app = started.site === undefined ? "Node.js app" : `${started.kind} site`;
   const by = manager.name === "npm" ? "" : ` with ${manager.name}`;
   const where = folder ? `${folder} is a package of a workspace` : "it has a package.json";
-  return `Detected a ${app}${by}: ${where}${installs ? "" : " without dependencies"}.`;
+  return `Detected ${/^[AE]/.test(app) ? "an" : "a"} ${app}${by}: ${where}${installs ? "" : " without dependencies"}.`;
 }

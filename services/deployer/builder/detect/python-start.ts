@@ -14,11 +14,11 @@ const MADE_BY_FACTORY = /^(?:\w+\.)?(?:create|make|build|init)_(?:\w+_)?app\(/;
 const FACTORY = /^def (create_app|make_app)\(/m;
 
 /**
- * Returns the command that serves a FastAPI, Starlette, Litestar, Quart, Flask or Django app by the server that the
+ * Returns the command that serves a FastAPI, Starlette, Litestar, Quart, Flask, Django or Streamlit app by the server that the
  * project installs, or what has to be added; undefined for other apps.
  */
 export function findPythonStart(tree: SourceTree, packages: Set<string>): PythonStart | undefined {
-  return startDjango(tree, packages) ?? startByObject(tree, packages);
+  return startDjango(tree, packages) ?? startByObject(tree, packages) ?? startStreamlit(tree, packages);
 }
 
 const has = (packages: Set<string>, name: string) =>
@@ -34,6 +34,18 @@ function startDjango(tree: SourceTree, packages: Set<string>): PythonStart | und
   if (has(packages, "waitress"))
     return { command: `waitress-serve --listen=0.0.0.0:$PORT ${project}.wsgi:application` };
   return serverMissing("Django", "gunicorn");
+}
+
+/** Such an app is a script, which only its own server runs. */
+function startStreamlit(tree: SourceTree, packages: Set<string>): PythonStart | undefined {
+  if (!has(packages, "streamlit")) return undefined;
+  const file = ["streamlit_app.py", "app.py", "main.py"].find((one) =>
+    /^\s*(import|from)\s+streamlit\b/m.test(tree.read(one) ?? ""),
+  );
+  if (file === undefined) return undefined;
+  return {
+    command: `streamlit run ${file} --server.address 0.0.0.0 --server.port $PORT --server.headless true`,
+  };
 }
 
 function startByObject(tree: SourceTree, packages: Set<string>): PythonStart | undefined {
@@ -102,8 +114,9 @@ function startFlask(
   if (has(packages, "waitress") && !isFactory && from === undefined)
     return { command: `waitress-serve --listen=0.0.0.0:$PORT ${name}` };
   if (!/\.run\(/.test(text)) return serverMissing("Flask", "gunicorn");
-  // It serves itself, with the server for development: where it is told, or where nobody outside reaches it.
-  if (/\bPORT\b|\bhost\s*=/.test(text)) return undefined;
+  // It serves itself, with the server for development: where it is told, or else at a port of its own choice.
+  const takesPort = /\bPORT\b/.test(text) || /\.run\([^)]{0,300}\bport\s{0,9}=\s{0,9}[^\d\s]/.test(text);
+  if (takesPort) return undefined;
   const path = from === undefined ? "" : `${from}/`;
   return { command: `flask --app ${path}${module}:${object} run --host 0.0.0.0 --port $PORT` };
 }

@@ -10,7 +10,7 @@ import {
 import { TOOLS_FOLDER } from "./package-manager.ts";
 import { findPythonStart } from "./python-start.ts";
 
-const FILES = ["requirements.txt", "pyproject.toml", "manage.py", "main.py", "app.py"];
+const FILES = ["requirements.txt", "pyproject.toml", "Pipfile", "manage.py", "main.py", "app.py"];
 
 /** Returns the plan of a source with one of `FILES`; undefined for any other. */
 export function detectPython(tree: SourceTree, input: DetectionInput): BuildPlan | undefined {
@@ -22,7 +22,7 @@ export function detectPython(tree: SourceTree, input: DetectionInput): BuildPlan
   const project = tree.read("pyproject.toml") ?? "";
   const { steps, packages } = planInstall(tree, requirements, project);
   const { installCommand, buildCommand } = input;
-  const names = packageNames(requirements, project);
+  const names = packageNames(requirements, `${project}\n${tree.read("Pipfile") ?? ""}`);
   return {
     runtime: "python",
     because: `Detected a Python app: it has a ${file}.`,
@@ -74,6 +74,7 @@ function planInstall(
   if (packages.length === 0) packages.push(...projectDependencies(project));
   if (packages.length === 0 && isApp && /^[ \t]*\[tool\.poetry\.dependencies\]/m.test(project))
     return { steps: poetryInstall };
+  if (packages.length === 0 && tree.exists("Pipfile")) return { steps: pipenvInstall };
   if (packages.length === 0) return { steps: environment(false), packages };
   const install = installStep(...PIP, ...packages);
   return {
@@ -96,6 +97,17 @@ const poetryInstall = [
   installStep(...PIP, "--target", POETRY, "poetry-core"),
   commandStep(
     `PYTHONPATH=${POETRY} .venv/bin/python -c '${LIST}' > ${LISTED} && ${PIP.join(" ")} -r ${LISTED}`,
+    "install_failed",
+  ),
+];
+
+/** Pipenv installs into the environment that is active, by the lock file if there is one. */
+const PIPENV = `${TOOLS_FOLDER}/pipenv`;
+const pipenvInstall = [
+  ...environment(true),
+  installStep(...PIP, "--target", PIPENV, "pipenv"),
+  commandStep(
+    `PIPENV_VERBOSITY=-1 VIRTUAL_ENV=.venv PYTHONPATH=${PIPENV} .venv/bin/python -m pipenv install --deploy`,
     "install_failed",
   ),
 ];

@@ -183,6 +183,18 @@ func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.Handler
     expect((await local.ask(built, "/", {})).body).toBe("from go");
   });
 
+  test("a lock file that is older than the package.json is named as what has to change", async () => {
+    const lock = { name: "app", lockfileVersion: 3, packages: { "": { name: "app" } } };
+    const request = await requestOf(local.store, [
+      file("package.json", { name: "app", scripts: { start: "node ." }, dependencies: { lib: "file:lib" } }),
+      file("lib/package.json", { name: "lib", version: "1.0.0" }),
+      file("package-lock.json", lock),
+    ]);
+    const failure = await local.builder.build(request, never).catch((error) => error);
+    expect(failure).toMatchObject({ stage: "build", code: "install_failed" });
+    expect(failure.message).toContain("The lock file is out of date");
+  });
+
   test("a source whose folders can be built, but not its root, says which", async () => {
     const app = { name: "backend/app.py", content: "print(1)" };
     const readme = { name: "README.md", content: "" };

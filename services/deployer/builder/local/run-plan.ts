@@ -1,5 +1,5 @@
 import { delimiter, join } from "node:path";
-import { BuildFailure, diskFull } from "../build-failure.ts";
+import { BuildFailure, diskFull, lockFileOutdated, saysOutdatedLock } from "../build-failure.ts";
 import { type BuildPlan, type BuildStep, partitionSteps, shownCommand } from "../detect/build-plan.ts";
 import type { BuildRequest } from "../port.ts";
 import { type CommandContext, runCommand } from "../run-command.ts";
@@ -42,13 +42,16 @@ async function runSteps(
     const command = shownCommand(step);
     log(`$ ${command}`);
     let outOfSpace = false;
+    let outdated = false;
     const watchLine = (line: string) => {
       outOfSpace ||= /\bENOSPC\b|no space left on device/i.test(line);
+      outdated ||= saysOutdatedLock(line);
       log(line);
     };
     const code = await runCommand(behind(run), context, watchLine, signal);
     if (code === 0) continue;
-    throw outOfSpace ? diskFull() : stepFailed(step, code);
+    if (outOfSpace) throw diskFull();
+    throw outdated && step.failure === "install_failed" ? lockFileOutdated() : stepFailed(step, code);
   }
 }
 

@@ -37,7 +37,7 @@ export async function askRegistry(
 async function follow(method: string, url: URL, asking: Asking): Promise<RegistryAnswer> {
   let at = url;
   for (let redirects = 0; ; redirects++) {
-    const authorization = at.host === url.host ? asking.authorization : undefined;
+    const authorization = at.origin === url.origin ? asking.authorization : undefined;
     const answer = await send(method, at, { ...asking, authorization });
     const { location } = answer.headers;
     if (!REDIRECTS.includes(answer.status) || !location || redirects === MAX_REDIRECTS) return answer;

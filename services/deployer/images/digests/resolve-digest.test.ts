@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { looksUpByThread } from "../../../kit/testing/look-up.ts";
 import { createDigestResolver, type DigestOptions } from "./resolve-digest.ts";
 import { startRegistry, type TestRegistry } from "./testing.ts";
 
@@ -122,4 +123,8 @@ test("a registry that the operator did not name is never asked at an address tha
   for (const host of [registry.host, `localhost:${port}`, `[::1]:${port}`])
     expect(await resolve(`${host}/shop/web:1`)).toEqual({ unknown: expect.stringContaining(host) });
   expect(registry.connections()).toBe(0);
+});
+
+test("names of registries are looked up without the threads that servers of names could hold", async () => {
+  expect(await looksUpByThread(() => resolver()("registry.berth-tests.dev/shop/web:1"))).toBe(false);
 });

@@ -1,6 +1,7 @@
 import { type IncomingHttpHeaders, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { pipeline } from "node:stream";
 import type { Logger } from "../../../kit/log.ts";
+import { fetch } from "../../../kit/network/fetch.ts";
 import { type Refusal, refuse } from "./refuse.ts";
 
 type Forwarding = {

@@ -56,7 +56,9 @@ export function createKubernetesRuntime(
   const logs = createLogs(options, (query) => appSource(namespacePrefix, query));
   const listeners = new Set<(status: RuntimeStatus) => void>();
   const reported = new Map<string, RuntimeStatus>();
-  const scheduled = new Map<string, NodeJS.Timeout>();
+  /** The last status that was asked for: whoever asked knows it without a report. */
+  const asked = new Map<string, Promise<RuntimeStatus | undefined>>();
+  const scheduled = new Map<string, { at: number; timer: NodeJS.Timeout }>();
   /** The services whose status may have changed since it was reported. */
   const stale = new Set<string>();
   /** The services that changed since the start. Earlier changes are found by comparing all at once. */
@@ -70,12 +72,16 @@ export function createKubernetesRuntime(
   function scheduleReport(serviceId: string, inMs: number): void {
     stale.add(serviceId);
     if (started) changedSinceStart.add(serviceId);
-    if (scheduled.has(serviceId) || stopping.signal.aborted) return;
+    const at = performance.now() + inMs;
+    const before = scheduled.get(serviceId);
+    // What happens now does not wait for what time alone may change.
+    if ((before && before.at <= at) || stopping.signal.aborted) return;
+    clearTimeout(before?.timer);
     const timer = setTimeout(() => {
       scheduled.delete(serviceId);
       void report(serviceId).catch((err) => log.warn({ err, serviceId }, "could not report a status"));
     }, inMs);
-    scheduled.set(serviceId, timer.unref());
+    scheduled.set(serviceId, { at, timer: timer.unref() });
   }
 
   /** Returns the last reported status where only a change in the cluster can alter it: all replicas run. */
@@ -99,13 +105,16 @@ export function createKubernetesRuntime(
     if (!scheduled.has(serviceId)) stale.delete(serviceId);
     if (!current) {
       reported.delete(serviceId);
+      asked.delete(serviceId);
       return;
     }
     const { status, changesIn } = current;
     if (changesIn !== undefined) scheduleReport(serviceId, Math.max(GATHER_MS, changesIn + GATHER_MS));
     if (stopping.signal.aborted || isDeepStrictEqual(status, reported.get(serviceId))) return;
     reported.set(serviceId, status);
-    if (changed) for (const listener of listeners) listener(status);
+    if (!changed) return;
+    const known = await asked.get(serviceId)?.catch(() => undefined);
+    if (!isDeepStrictEqual(status, known)) for (const listener of listeners) listener(status);
   }
 
   /** Undefined at first: a start is busy enough without a turn. */
@@ -142,7 +151,11 @@ export function createKubernetesRuntime(
       if (location) await applier.remove(location.namespace, serviceId);
       else await claims.release(serviceId);
     },
-    status: statuses.read,
+    status(serviceId) {
+      const status = statuses.read(serviceId);
+      asked.set(serviceId, status);
+      return status;
+    },
     async list() {
       const all = cache.deployments().map(async (deployment) => {
         const serviceId = serviceIdOf(deployment);
@@ -189,7 +202,7 @@ export function createKubernetesRuntime(
     async stop() {
       stopping.abort();
       for (const task of tasks) void task.stop();
-      for (const timer of scheduled.values()) clearTimeout(timer);
+      for (const { timer } of scheduled.values()) clearTimeout(timer);
       await Promise.all([cache.stop(), drift.stop()]);
     },
   };

@@ -85,6 +85,32 @@ describe("the disk store", () => {
     expect(await status(url)).toBe(404);
   });
 
+  test("downloads of one account, however slow, leave room for those of others", async () => {
+    const { store } = await open();
+    for (const owner of ["acc_a", "acc_b"])
+      await store.put(`backups/${owner}`, Buffer.alloc(20_000_000), "application/octet-stream");
+    const grant = { fileName: "db.dump", expiresInSeconds: 60 };
+    // Nobody reads what is answered.
+    const begin = async (owner: string) => {
+      const sent = request(await store.presignDownload(`backups/${owner}`, { ...grant, owner })).end();
+      sent.on("error", () => {});
+      const [{ statusCode: status }] = await once(sent, "response");
+      return { status, stop: () => sent.destroy() };
+    };
+    const slow = [];
+    for (let n = 0; n < 8; n++) slow.push(await begin("acc_a"));
+    expect(slow.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    expect((await begin("acc_a")).status).toBe(429);
+    const other = await begin("acc_b");
+    expect(other.status).toBe(200);
+    slow[0]!.stop();
+    const next = await eventually("one has room again", async () => {
+      const found = await begin("acc_a");
+      return found.status === 200 && found;
+    });
+    for (const { stop } of [...slow, other, next]) stop();
+  });
+
   test("an upload that was frozen is not replaced, not even by one that had begun", async () => {
     const { store, folder } = await open();
     const { url } = await store.presignPut("key", terms);

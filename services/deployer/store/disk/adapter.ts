@@ -20,7 +20,7 @@ import { type ObjectStat, type ObjectStore, ObjectStoreError } from "../port.ts"
 import { createDownloads, DOWNLOADS } from "./download-handler.ts";
 import { signDownload, signGrant } from "./signed-url.ts";
 import { Frozen, handleUpload, TooLarge } from "./upload-handler.ts";
-import { createUploadSlots, defaultUploadLimits, type UploadLimits } from "./upload-limits.ts";
+import { createSlots, defaultUploadLimits, type UploadLimits } from "./upload-limits.ts";
 
 type DiskStoreOptions = {
   folder: string;
@@ -100,7 +100,7 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
   }
 
   const { secrets, log, limits = defaultUploadLimits } = options;
-  const uploads = { secrets, log, isKey, write, limits, slots: createUploadSlots(limits) };
+  const uploads = { secrets, log, isKey, write, limits, slots: createSlots(limits) };
 
   const store: DiskStore = {
     stat,
@@ -156,10 +156,10 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
       });
       return count;
     },
-    async presignDownload(key, { fileName: name, expiresInSeconds }) {
+    async presignDownload(key, { fileName: name, expiresInSeconds, owner }) {
       fileName(key);
       const expiresAt = Math.floor(Date.now() / 1000) + expiresInSeconds;
-      const query = signDownload({ key, fileName: name, expiresAt }, options.secrets[0]!);
+      const query = signDownload({ key, fileName: name, expiresAt, owner }, options.secrets[0]!);
       return `${options.baseUrl}${DOWNLOADS}${key}?${query}`;
     },
     handle: (req, res) =>

@@ -4,6 +4,7 @@ import { pipeline } from "node:stream/promises";
 import type { ObjectStat } from "../port.ts";
 import { verifyDownload } from "./signed-url.ts";
 import { refuseUpload } from "./upload-handler.ts";
+import { createSlots } from "./upload-limits.ts";
 
 export type DownloadContext = {
   secrets: readonly string[];
@@ -14,12 +15,12 @@ export type DownloadContext = {
 };
 
 export const DOWNLOADS = "/downloads/";
-/** Each holds an open file for as long as its client reads. */
-const MOST = 32;
+/** Each holds an open file for as long as its client reads, however slowly: of one account, and of all. */
+const LIMITS = { perUrl: 8, perOwner: 8, atOnce: 32 };
 
-/** Answers downloads from signed URLs: 200, 403, 404, 405 or 503, refusals in the error envelope. Never rejects. */
+/** Answers downloads from signed URLs: 200, 403, 404, 405, 429 or 503, refusals in the error envelope. Never rejects. */
 export function createDownloads({ secrets, log, isKey, stat, get }: DownloadContext) {
-  let underWay = 0;
+  const slots = createSlots(LIMITS);
 
   async function answer(
     req: IncomingMessage,
@@ -55,9 +56,11 @@ export function createDownloads({ secrets, log, isKey, stat, get }: DownloadCont
     if (!grant) return refuse(403, "forbidden", "The signature of this download URL is not valid.");
     if (grant.expiresAt * 1000 <= Date.now())
       return refuse(403, "forbidden", "This download URL has expired; request a new one.");
-    if (underWay >= MOST)
+    const slot = slots.take(key, grant.owner ?? key);
+    if (slot === "all")
       return refuse(503, "unavailable", "Too many downloads are in progress; try again later.");
-    underWay++;
-    await answer(req, res, key, grant.fileName).finally(() => underWay--);
+    if (typeof slot === "string")
+      return refuse(429, "rate_limited", "The account has too many downloads in progress; try again later.");
+    await answer(req, res, key, grant.fileName).finally(slot);
   };
 }

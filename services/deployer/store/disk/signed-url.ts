@@ -62,13 +62,20 @@ function sign(grant: UploadGrant, secret: string): Buffer {
 }
 
 /** What a signed URL of a download allows. */
-export type DownloadGrant = { key: string; fileName: string; expiresAt: number };
+export type DownloadGrant = {
+  key: string;
+  fileName: string;
+  expiresAt: number;
+  /** The account; absent in URLs of earlier versions. */
+  owner?: string;
+};
 
 /** Returns the query of a signed URL of a download. */
 export function signDownload(grant: DownloadGrant, secret: string): URLSearchParams {
   return new URLSearchParams({
     name: grant.fileName,
     expires: String(grant.expiresAt),
+    ...(grant.owner !== undefined && { owner: grant.owner }),
     signature: downloadSignature(grant, secret).toString("base64url"),
   });
 }
@@ -81,7 +88,8 @@ export function verifyDownload(
 ): DownloadGrant | undefined {
   const expiresAt = Number(query.get("expires") ?? "x");
   if (!Number.isSafeInteger(expiresAt)) return undefined;
-  const grant = { key, fileName: query.get("name") ?? "", expiresAt };
+  const owner = query.get("owner") ?? undefined;
+  const grant = { key, fileName: query.get("name") ?? "", expiresAt, ...(owner !== undefined && { owner }) };
   const given = Buffer.from(query.get("signature") ?? "", "base64url");
   const matches = secrets.map((secret) => {
     const expected = downloadSignature(grant, secret);
@@ -90,7 +98,8 @@ export function verifyDownload(
   return matches.includes(true) ? grant : undefined;
 }
 
-function downloadSignature({ key, fileName, expiresAt }: DownloadGrant, secret: string): Buffer {
-  const terms = JSON.stringify(["berth download 1", key, fileName, expiresAt]);
+function downloadSignature({ key, fileName, expiresAt, owner }: DownloadGrant, secret: string): Buffer {
+  const all = ["berth download 1", key, fileName, expiresAt];
+  const terms = JSON.stringify(owner === undefined ? all : [...all, owner]);
   return createHmac("sha256", secret).update(terms).digest();
 }

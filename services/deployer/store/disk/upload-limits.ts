@@ -73,8 +73,12 @@ function tooSlowMessage({ minBytesPerSecond, totalMs }: UploadLimits): string {
   return `The upload was too slow: send at least ${minBytesPerSecond} bytes per second and all of it within ${totalMs / 1000} s.`;
 }
 
-/** Counts the uploads in progress. */
-export function createUploadSlots({ atOnce, perUrl, perOwner }: UploadLimits) {
+/** Counts the transfers in progress: uploads, or downloads. */
+export function createSlots({
+  atOnce,
+  perUrl,
+  perOwner,
+}: Pick<UploadLimits, "atOnce" | "perUrl" | "perOwner">) {
   const urls = new Map<string, number>();
   const owners = new Map<string, number>();
   let all = 0;
@@ -101,4 +105,4 @@ export function createUploadSlots({ atOnce, perUrl, perOwner }: UploadLimits) {
   };
 }
 
-export type UploadSlots = ReturnType<typeof createUploadSlots>;
+export type UploadSlots = ReturnType<typeof createSlots>;

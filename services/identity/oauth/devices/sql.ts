@@ -131,8 +131,8 @@ export function deleteDeviceOf(db: Db, grantId: string) {
 
 /** Deletes up to `limit` requests that expired ten minutes ago. Returns how many. */
 export function deleteExpiredDevices(db: Db, now: Date, limit: number): Promise<number> {
-  const text = `delete from oauth_devices where hash in (select hash from oauth_devices
+  const text = `delete from oauth_devices where hash = any(array(select hash from oauth_devices
     where expires_at < $1::timestamptz - interval '${KEPT_MINUTES} minutes'
-    order by expires_at limit $2 for update skip locked)`;
+    order by expires_at limit $2 for update skip locked))`;
   return execute(db, "oauth_devices_sweep", text, [now, limit]);
 }

@@ -118,8 +118,8 @@ export function deleteArtifactsOf(pool: Pool, grantIds: string[]): Promise<numbe
 
 /** Deletes up to `limit` artifacts that have expired. Returns how many. */
 export function deleteExpiredArtifacts(db: Db, now: Date, limit: number): Promise<number> {
-  const text = `delete from oauth_artifacts where hash in (select hash from oauth_artifacts
-    where expires_at < $1 order by expires_at limit $2 for update skip locked)`;
+  const text = `delete from oauth_artifacts where hash = any(array(select hash from oauth_artifacts
+    where expires_at < $1 order by expires_at limit $2 for update skip locked))`;
   return execute(db, "oauth_artifacts_sweep", text, [now, limit]);
 }
 

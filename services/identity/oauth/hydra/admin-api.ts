@@ -1,4 +1,5 @@
 import type { Logger } from "../../../kit/log.ts";
+import { fetch } from "../../../kit/network/fetch.ts";
 import { isObject } from "../../../kit/process/config.ts";
 import { ProviderUnavailable } from "../port.ts";
 

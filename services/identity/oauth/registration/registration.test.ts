@@ -218,6 +218,24 @@ test("a deletion that failed at the provider is repeated, and the client is refu
   expect(await left([id])).toEqual([]);
 });
 
+test("clients that the provider cannot delete hold up no others, however many there are", async () => {
+  const [stuck, deletable] = [12, 3].map((count) => Array.from({ length: count }, () => registered()));
+  const [broken, others] = [await Promise.all(stuck!), await Promise.all(deletable!)];
+  for (const id of broken) await age(id, { registered: 9 * DAY });
+  for (const id of others) await age(id, { registered: 2 * DAY });
+  const provider = {
+    deleteClient: async (id: string) => {
+      if (broken.includes(id)) throw new Error(`${id} cannot be deleted`);
+    },
+  };
+  const sweepAt = (ms: number) => sweepClients({ pool: it.pool, provider }, new Date(it.clock.ms + ms));
+  for (const [run, minutes] of [15, 30].entries())
+    await expect(sweepAt(minutes * 60_000), `run ${run}`).rejects.toThrow("cannot be deleted");
+  expect(await left(others)).toEqual([]);
+  expect((await left(broken)).sort()).toEqual(broken.toSorted());
+  await it.pool.query("delete from oauth_clients where id = any($1)", [broken]);
+});
+
 test("two replicas that sweep at once delete every client", async () => {
   const ids = await Promise.all(Array.from({ length: 20 }, () => registered()));
   for (const id of ids) await age(id, { registered: 2 * DAY });

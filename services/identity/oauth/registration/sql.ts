@@ -63,12 +63,12 @@ export function markBeyond(db: Db, limits: { keep: number; batch: number }, now:
   return execute(
     db,
     "oauth_clients_mark_beyond",
-    `update oauth_clients set deleted_at = $1 where id in (
+    `update oauth_clients set deleted_at = $1 where id = any(array(
        select id from oauth_clients where authorized_at is null and deleted_at is null
          and (registered_at, id) <= (
            select registered_at, id from oauth_clients where authorized_at is null and deleted_at is null
            order by registered_at desc, id desc offset $2 limit 1)
-       order by registered_at, id limit $3 for update skip locked)`,
+       order by registered_at, id limit $3 for update skip locked))`,
     [now, limits.keep, limits.batch],
   );
 }
@@ -78,10 +78,10 @@ export function markNeverAuthorized(db: Db, batch: number, now: Date) {
   return execute(
     db,
     "oauth_clients_mark_never_authorized",
-    `update oauth_clients set deleted_at = $1 where id in (
+    `update oauth_clients set deleted_at = $1 where id = any(array(
        select id from oauth_clients where authorized_at is null and deleted_at is null
          and registered_at < $1::timestamptz - interval '24 hours'
-       order by registered_at limit $2 for update skip locked)`,
+       order by registered_at limit $2 for update skip locked))`,
     [now, batch],
   );
 }
@@ -91,20 +91,28 @@ export function markIdle(db: Db, batch: number, now: Date) {
   return execute(
     db,
     "oauth_clients_mark_idle",
-    `update oauth_clients set deleted_at = $1 where id in (
+    `update oauth_clients set deleted_at = $1 where id = any(array(
        select c.id from oauth_clients c where c.authorized_at is not null and c.deleted_at is null
          and c.last_used_at < $1::timestamptz - interval '90 days'
          and not exists (select from oauth_grants g where g.client_id = c.id and g.revoked_at is null
            and g.expires_at > $1)
-       order by c.last_used_at limit $2 for update skip locked)`,
+       order by c.last_used_at limit $2 for update skip locked))`,
     [now, batch],
   );
 }
 
-export async function listMarked(db: Db, batch: number): Promise<string[]> {
-  const text = "select id from oauth_clients where deleted_at is not null order by deleted_at limit $1";
-  const rows = await many<{ id: string }>(db, "oauth_clients_marked", text, [batch]);
+/** Returns marked clients but for these, those that have waited longest first. */
+export async function listMarked(db: Db, except: string[], batch: number): Promise<string[]> {
+  const text = `select id from oauth_clients where deleted_at is not null and id <> all($1)
+    order by deleted_at, id limit $2`;
+  const rows = await many<{ id: string }>(db, "oauth_clients_marked", text, [except, batch]);
   return rows.map(({ id }) => id);
+}
+
+/** Has a client that could not be deleted wait behind the others, if it is still marked. */
+export function postponeMarked(db: Db, id: string, now: Date) {
+  const text = "update oauth_clients set deleted_at = $2 where id = $1 and deleted_at is not null";
+  return execute(db, "oauth_client_postpone", text, [id, now]);
 }
 
 /** Deletes those of these clients that are still marked. */

@@ -20,6 +20,8 @@ const MOST_AT_ONCE = 500;
 const PER_WEBHOOK = 2;
 /** How long no other process takes a delivery that one took; longer than an attempt may last. */
 const LEASE_SECONDS = 60;
+/** What is gone was the receiver at a URL that the webhook no longer has. */
+const AGAIN: Outcome = { state: "pending", retrySeconds: 0, last: false, gone: false };
 
 type DelivererOptions = { pool: Pool; log: Logger; post: Post; secrets: WebhookSecrets };
 
@@ -74,9 +76,10 @@ export function startDeliverer({ pool, log, post, secrets }: DelivererOptions) {
 /** Records an attempt, and disables a webhook whose receiver is gone or failed for long. */
 async function record(tx: Tx, delivery: sql.TakenDelivery, answer: Answer, outcome: Outcome): Promise<void> {
   const { id, webhookId, tries } = delivery;
-  const { state, retrySeconds, last, gone } = outcome;
   const { status, error } = { status: undefined, error: undefined, ...answer };
-  if (!(await sql.lockWebhook(tx, webhookId))) return;
+  const url = await sql.lockForAttempt(tx, webhookId);
+  if (url === undefined) return;
+  const { state, retrySeconds, last, gone } = outcome.gone && url !== delivery.url ? AGAIN : outcome;
   const recorded = await sql.recordAttempt(tx, { id, tries, state, status, error, retrySeconds });
   if (!recorded) return;
   if (state === "delivered") await sql.recordSuccess(tx, webhookId);

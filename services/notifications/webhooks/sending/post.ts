@@ -1,12 +1,11 @@
-import { lookup, promises } from "node:dns";
+import { lookup } from "node:dns";
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
-import { lookupAllowed, NoAllowedAddress } from "../../../kit/network/public-address.ts";
+import { lookupAllowed, lookupByNetwork, NoAllowedAddress } from "../../../kit/network/public-address.ts";
 import { addressIn, allowedAddresses } from "../target.ts";
 import type { Answer, SendError } from "./outcome.ts";
 
 const TIMEOUT_MS = 15_000;
-const DNS_MS = 5_000;
 
 export type Post = (url: URL, headers: Record<string, string>, body: string) => Promise<Answer>;
 
@@ -71,23 +70,3 @@ function toError(error: NodeJS.ErrnoException): SendError {
     ? "certificate_invalid"
     : "connection_failed";
 }
-
-/**
- * As `dns.lookup`, by questions over the network alone: that function has few threads in the process, which servers of
- * names that never answer would hold.
- */
-const lookupByNetwork = ((
-  name: string,
-  _options: object,
-  done: (error: NodeJS.ErrnoException | null, addresses: object[]) => void,
-) => {
-  const resolver = new promises.Resolver({ timeout: DNS_MS, tries: 2 });
-  void Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]).then(([four, six]) => {
-    const found = [
-      ...(four.status === "fulfilled" ? four.value.map((address) => ({ address, family: 4 })) : []),
-      ...(six.status === "fulfilled" ? six.value.map((address) => ({ address, family: 6 })) : []),
-    ];
-    if (found.length > 0 || four.status === "fulfilled") return done(null, found);
-    return done(four.reason, []);
-  });
-}) as unknown as typeof lookup;

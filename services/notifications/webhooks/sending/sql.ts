@@ -46,10 +46,10 @@ export async function takeDeliveries(tx: Tx, { limit, leaseSeconds, perWebhook }
   );
 }
 
-/** Takes the lock of a webhook, which comes before those of its deliveries. Returns false when it is deleted. */
-export async function lockWebhook(tx: Tx, webhookId: string): Promise<boolean> {
-  const text = "select from webhooks where id = $1 for no key update";
-  return (await one(tx, "webhook_lock_for_attempt", text, [webhookId])) !== undefined;
+/** Takes the lock of a webhook, which comes before those of its deliveries. Returns its URL, undefined when it is deleted. */
+export async function lockForAttempt(tx: Tx, webhookId: string): Promise<string | undefined> {
+  const text = "select url from webhooks where id = $1 for no key update";
+  return (await one<{ url: string }>(tx, "webhook_lock_for_attempt", text, [webhookId]))?.url;
 }
 
 export type Attempt = {

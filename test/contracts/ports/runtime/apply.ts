@@ -46,17 +46,15 @@ export function applyContract(tools: RuntimeTools): void {
   });
 
   test("a health check path decides whether a release is healthy", async () => {
-    const picky = `require("node:http").createServer((req, res) => {
-      res.statusCode = req.url === "/healthz" && process.uptime() < 1 ? 500 : 200; res.end("ok");
-    }).listen(process.env.PORT);`;
+    const picky = `let checks = 0;
+      require("node:http").createServer((req, res) => {
+        if (req.url === "/healthz") res.statusCode = ++checks > 2 ? 200 : 500;
+        res.end(String(checks));
+      }).listen(process.env.PORT);`;
     const one = release(picky, { healthCheckPath: "/healthz" });
-    const seen: string[] = [];
-    const stop = runtime.watch((status) => status.serviceId === one.serviceId && seen.push(status.state));
     await runtime.apply(one);
-    const status = await running(one);
-    stop();
-    expect(seen[0]).toBe("starting");
-    expect((await get(status, "/healthz")).status).toBe(200);
+    const { body } = await get(await running(one));
+    expect(Number(body), "it has been asked until it answered with 200").toBeGreaterThan(2);
   });
 
   test("an older version than the applied one is refused, whenever it arrives", async () => {

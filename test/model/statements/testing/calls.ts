@@ -183,7 +183,9 @@ export const CALLS: Call[] = [
   (db, { service }) => deletion.lockDeployments(db, service),
   (db, facts) => transitions.markLeftover(db, anyDeployment(facts)),
   (db) => deletion.listDeletedEnvironments(db, ["env", "env_gone"]),
-  (db) => deletion.pruneProject(db, "prj"),
-  (db, { service }) => deletion.markServices(db, "id", service),
+  (db) => deletion.pruneProjects(db, ["prj"]),
+  (db, { choices }) =>
+    deletion.pruneEnvironment(db, { environmentId: choices.of(["env", "env_gone"]), projectId: "prj" }),
+  (db, { service }) => deletion.markServices(db, "id", [service]),
   (db, { service }) => deletion.removeService(db, service),
 ];

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/deployer/v1/metrics.proto.
  */
 export const file_berth_deployer_v1_metrics: GenFile = /*@__PURE__*/
-  fileDesc("Ch9iZXJ0aC9kZXBsb3llci92MS9tZXRyaWNzLnByb3RvEhFiZXJ0aC5kZXBsb3llci52MSL5AQoRR2V0TWV0cmljc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSLQoEZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAIgBARIrCgJ0bxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAYgBARIeCgRzdGVwGAcgASgFQgu6SAgaBhiAowUoPEgCiAEBQgcKBV9mcm9tQgUKA190b0IHCgVfc3RlcCLVAQoHTWV0cmljcxIoCgRmcm9tGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEc3RlcBgDIAEoBRIvCgZzZXJpZXMYBCADKAsyHy5iZXJ0aC5kZXBsb3llci52MS5NZXRyaWNTZXJpZXMSOQoLdW5hdmFpbGFibGUYBSADKAsyJC5iZXJ0aC5kZXBsb3llci52MS5VbmF2YWlsYWJsZU1ldHJpYyLTAgoMTWV0cmljU2VyaWVzEtoBCgRuYW1lGAEgASgJQssBukjHAXLEAVIDY3B1UgZtZW1vcnlSCHJlcGxpY2FzUghyZXN0YXJ0c1IMc3RvcmFnZV91c2VkUgxzdG9yYWdlX3NpemVSC2Nvbm5lY3Rpb25zUgpuZXR3b3JrX2luUgtuZXR3b3JrX291dFIIcmVxdWVzdHNSCnN0YXR1c18yeHhSCnN0YXR1c18zeHhSCnN0YXR1c180eHhSCnN0YXR1c181eHhSC2xhdGVuY3lfcDUwUgtsYXRlbmN5X3A5NVILbGF0ZW5jeV9wOTkSNgoEdW5pdBgCIAEoCUIoukglciNSBWNvcmVzUgVieXRlc1IFY291bnRSDG1pbGxpc2Vjb25kcxIuCgZwb2ludHMYAyADKAsyHi5iZXJ0aC5kZXBsb3llci52MS5NZXRyaWNQb2ludCJECgtNZXRyaWNQb2ludBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFdmFsdWUYAiABKAEiMgoRVW5hdmFpbGFibGVNZXRyaWMSDAoEbmFtZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJMuUBCg5NZXRyaWNzU2VydmljZRLSAQoKR2V0TWV0cmljcxIkLmJlcnRoLmRlcGxveWVyLnYxLkdldE1ldHJpY3NSZXF1ZXN0GhouYmVydGguZGVwbG95ZXIudjEuTWV0cmljcyKBAaK7GBAIA0IMb3V0X29mX3JhbmdlgtPkkwJnEmUvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vbWV0cmljc2IGcHJvdG8z", [file_berth_options_v1_options, file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_timestamp]);
+  fileDesc("Ch9iZXJ0aC9kZXBsb3llci92MS9tZXRyaWNzLnByb3RvEhFiZXJ0aC5kZXBsb3llci52MSL5AQoRR2V0TWV0cmljc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSLQoEZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAIgBARIrCgJ0bxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAYgBARIeCgRzdGVwGAcgASgFQgu6SAgaBhiAowUoPEgCiAEBQgcKBV9mcm9tQgUKA190b0IHCgVfc3RlcCLVAQoHTWV0cmljcxIoCgRmcm9tGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEc3RlcBgDIAEoBRIvCgZzZXJpZXMYBCADKAsyHy5iZXJ0aC5kZXBsb3llci52MS5NZXRyaWNTZXJpZXMSOQoLdW5hdmFpbGFibGUYBSADKAsyJC5iZXJ0aC5kZXBsb3llci52MS5VbmF2YWlsYWJsZU1ldHJpYyLTAgoMTWV0cmljU2VyaWVzEtoBCgRuYW1lGAEgASgJQssBukjHAXLEAVIDY3B1UgZtZW1vcnlSCHJlcGxpY2FzUghyZXN0YXJ0c1IMc3RvcmFnZV91c2VkUgxzdG9yYWdlX3NpemVSC2Nvbm5lY3Rpb25zUgpuZXR3b3JrX2luUgtuZXR3b3JrX291dFIIcmVxdWVzdHNSCnN0YXR1c18yeHhSCnN0YXR1c18zeHhSCnN0YXR1c180eHhSCnN0YXR1c181eHhSC2xhdGVuY3lfcDUwUgtsYXRlbmN5X3A5NVILbGF0ZW5jeV9wOTkSNgoEdW5pdBgCIAEoCUIoukglciNSBWNvcmVzUgVieXRlc1IFY291bnRSDG1pbGxpc2Vjb25kcxIuCgZwb2ludHMYAyADKAsyHi5iZXJ0aC5kZXBsb3llci52MS5NZXRyaWNQb2ludCJECgtNZXRyaWNQb2ludBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFdmFsdWUYAiABKAEiMgoRVW5hdmFpbGFibGVNZXRyaWMSDAoEbmFtZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJImcKFEdldFN0YXRpc3RpY3NSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRIPCgdzZXJ2aWNlGAQgASgJIq4CCgpTdGF0aXN0aWNzEisKB3JlYWRfYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3ZlcnNpb24YAiABKAkSFgoOdXB0aW1lX3NlY29uZHMYAyABKAESPQoLY29ubmVjdGlvbnMYBCABKAsyKC5iZXJ0aC5kZXBsb3llci52MS5TdGF0aXN0aWNzQ29ubmVjdGlvbnMSPAoIcG9zdGdyZXMYBSABKAsyJS5iZXJ0aC5kZXBsb3llci52MS5Qb3N0Z3Jlc1N0YXRpc3RpY3NIAIgBARI2CgVyZWRpcxgGIAEoCzIiLmJlcnRoLmRlcGxveWVyLnYxLlJlZGlzU3RhdGlzdGljc0gBiAEBQgsKCV9wb3N0Z3Jlc0IICgZfcmVkaXMijAEKFVN0YXRpc3RpY3NDb25uZWN0aW9ucxIMCgRvcGVuGAEgASgBEhMKBmFjdGl2ZRgCIAEoAUgAiAEBEiAKE2lkbGVfaW5fdHJhbnNhY3Rpb24YAyABKAFIAYgBARILCgNtYXgYBCABKAFCCQoHX2FjdGl2ZUIWChRfaWRsZV9pbl90cmFuc2FjdGlvbiLqAwoSUG9zdGdyZXNTdGF0aXN0aWNzEhIKCnNpemVfYnl0ZXMYASABKAESHAoPY2FjaGVfaGl0X3JhdGlvGAIgASgBSACIAQESDwoHY29tbWl0cxgDIAEoARIRCglyb2xsYmFja3MYBCABKAESEQoJZGVhZGxvY2tzGAUgASgBEjQKC3N0YXRzX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgBiAEBEjQKB3J1bm5pbmcYByADKAsyIy5iZXJ0aC5kZXBsb3llci52MS5SdW5uaW5nU3RhdGVtZW50EjIKBnRhYmxlcxgIIAMoCzIiLmJlcnRoLmRlcGxveWVyLnYxLlRhYmxlU3RhdGlzdGljcxI2Cg51bnVzZWRfaW5kZXhlcxgJIAMoCzIeLmJlcnRoLmRlcGxveWVyLnYxLlVudXNlZEluZGV4EjkKCnN0YXRlbWVudHMYCiADKAsyJS5iZXJ0aC5kZXBsb3llci52MS5Db2xsZWN0ZWRTdGF0ZW1lbnQSHgoRc3RhdGVtZW50c19yZWFzb24YCyABKAlIAogBAUISChBfY2FjaGVfaGl0X3JhdGlvQg4KDF9zdGF0c19zaW5jZUIUChJfc3RhdGVtZW50c19yZWFzb24ioQEKEFJ1bm5pbmdTdGF0ZW1lbnQSCwoDcGlkGAEgASgFEg8KB3NlY29uZHMYAiABKAESMQoFc3RhdGUYAyABKAlCIrpIH3IdUgZhY3RpdmVSE2lkbGVfaW5fdHJhbnNhY3Rpb24SEQoEd2FpdBgEIAEoCUgAiAEBEhIKCmJsb2NrZWRfYnkYBSADKAUSDAoEdGV4dBgGIAEoCUIHCgVfd2FpdCLIAQoPVGFibGVTdGF0aXN0aWNzEgwKBG5hbWUYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoARIMCgRyb3dzGAMgASgBEhEKCXNlcV9zY2FucxgEIAEoARITCgtpbmRleF9zY2FucxgFIAEoARIRCglkZWFkX3Jvd3MYBiABKAESNwoObGFzdF92YWN1dW1fYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSACIAQFCEQoPX2xhc3RfdmFjdXVtX2F0Ij4KC1VudXNlZEluZGV4EgwKBG5hbWUYASABKAkSDQoFdGFibGUYAiABKAkSEgoKc2l6ZV9ieXRlcxgDIAEoASJxChJDb2xsZWN0ZWRTdGF0ZW1lbnQSDAoEdGV4dBgBIAEoCRINCgVjYWxscxgCIAEoARIVCg10b3RhbF9zZWNvbmRzGAMgASgBEhkKEW1lYW5fbWlsbGlzZWNvbmRzGAQgASgBEgwKBHJvd3MYBSABKAEi4gEKD1JlZGlzU3RhdGlzdGljcxIuCgZtZW1vcnkYASABKAsyHi5iZXJ0aC5kZXBsb3llci52MS5SZWRpc01lbW9yeRIMCgRrZXlzGAIgASgBEhYKCWhpdF9yYXRpbxgDIAEoAUgAiAEBEg8KB2V4cGlyZWQYBCABKAESDwoHZXZpY3RlZBgFIAEoARIbChNjb21tYW5kc19wZXJfc2Vjb25kGAYgASgBEiwKBHNsb3cYByADKAsyHi5iZXJ0aC5kZXBsb3llci52MS5TbG93Q29tbWFuZEIMCgpfaGl0X3JhdGlvIkcKC1JlZGlzTWVtb3J5EhIKCnVzZWRfYnl0ZXMYASABKAESFgoJbWF4X2J5dGVzGAIgASgBSACIAQFCDAoKX21heF9ieXRlcyJvCgtTbG93Q29tbWFuZBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMbWljcm9zZWNvbmRzGAIgASgBEg8KB2NvbW1hbmQYAyABKAkSEQoJYXJndW1lbnRzGAQgASgFMvIDCg5NZXRyaWNzU2VydmljZRLSAQoKR2V0TWV0cmljcxIkLmJlcnRoLmRlcGxveWVyLnYxLkdldE1ldHJpY3NSZXF1ZXN0GhouYmVydGguZGVwbG95ZXIudjEuTWV0cmljcyKBAaK7GBAIA0IMb3V0X29mX3JhbmdlgtPkkwJnEmUvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vbWV0cmljcxKKAgoNR2V0U3RhdGlzdGljcxInLmJlcnRoLmRlcGxveWVyLnYxLkdldFN0YXRpc3RpY3NSZXF1ZXN0Gh0uYmVydGguZGVwbG95ZXIudjEuU3RhdGlzdGljcyKwAaK7GDwIBDoWCJkDEhFzZXJ2aWNlX25vdF9yZWFkeToVCJkDEhBzZXJ2aWNlX2RlbGV0aW5nQglub3RfYWRkb26C0+STAmoSaC9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9zdGF0aXN0aWNzYgZwcm90bzM", [file_berth_options_v1_options, file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message berth.deployer.v1.GetMetricsRequest
@@ -191,7 +191,513 @@ export const UnavailableMetricSchema: GenMessage<UnavailableMetric> = /*@__PURE_
   messageDesc(file_berth_deployer_v1_metrics, 4);
 
 /**
- * What services use, and which requests they answer (docs/metrics.md#series).
+ * @generated from message berth.deployer.v1.GetStatisticsRequest
+ */
+export type GetStatisticsRequest = Message<"berth.deployer.v1.GetStatisticsRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string environment_id = 3;
+   */
+  environmentId: string;
+
+  /**
+   * @generated from field: string service = 4;
+   */
+  service: string;
+};
+
+/**
+ * Describes the message berth.deployer.v1.GetStatisticsRequest.
+ * Use `create(GetStatisticsRequestSchema)` to create a new message.
+ */
+export const GetStatisticsRequestSchema: GenMessage<GetStatisticsRequest> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_metrics, 5);
+
+/**
+ * @generated from message berth.deployer.v1.Statistics
+ */
+export type Statistics = Message<"berth.deployer.v1.Statistics"> & {
+  /**
+   * @generated from field: google.protobuf.Timestamp read_at = 1;
+   */
+  readAt?: Timestamp | undefined;
+
+  /**
+   * Of the server, such as 18.1.
+   *
+   * @generated from field: string version = 2;
+   */
+  version: string;
+
+  /**
+   * For how long the server has run, in seconds.
+   *
+   * @generated from field: double uptime_seconds = 3;
+   */
+  uptimeSeconds: number;
+
+  /**
+   * @generated from field: berth.deployer.v1.StatisticsConnections connections = 4;
+   */
+  connections?: StatisticsConnections | undefined;
+
+  /**
+   * Of a PostgreSQL addon.
+   *
+   * @generated from field: optional berth.deployer.v1.PostgresStatistics postgres = 5;
+   */
+  postgres?: PostgresStatistics | undefined;
+
+  /**
+   * Of a Redis addon.
+   *
+   * @generated from field: optional berth.deployer.v1.RedisStatistics redis = 6;
+   */
+  redis?: RedisStatistics | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.Statistics.
+ * Use `create(StatisticsSchema)` to create a new message.
+ */
+export const StatisticsSchema: GenMessage<Statistics> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_metrics, 6);
+
+/**
+ * The clients that are connected, without the one that reads this.
+ *
+ * @generated from message berth.deployer.v1.StatisticsConnections
+ */
+export type StatisticsConnections = Message<"berth.deployer.v1.StatisticsConnections"> & {
+  /**
+   * @generated from field: double open = 1;
+   */
+  open: number;
+
+  /**
+   * Of these, those that run a statement. PostgreSQL only.
+   *
+   * @generated from field: optional double active = 2;
+   */
+  active?: number | undefined;
+
+  /**
+   * Of these, those in a transaction that runs no statement. PostgreSQL only.
+   *
+   * @generated from field: optional double idle_in_transaction = 3;
+   */
+  idleInTransaction?: number | undefined;
+
+  /**
+   * How many there may be.
+   *
+   * @generated from field: double max = 4;
+   */
+  max: number;
+};
+
+/**
+ * Describes the message berth.deployer.v1.StatisticsConnections.
+ * Use `create(StatisticsConnectionsSchema)` to create a new message.
+ */
+export const StatisticsConnectionsSchema: GenMessage<StatisticsConnections> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_metrics, 7);
+
+/**
+ * @generated from message berth.deployer.v1.PostgresStatistics
+ */
+export type PostgresStatistics = Message<"berth.deployer.v1.PostgresStatistics"> & {
+  /**
+   * Of the database.
+   *
+   * @generated from field: double size_bytes = 1;
+   */
+  sizeBytes: number;
+
+  /**
+   * How much of what was read was in the server's memory, 0 to 1. Absent before anything was read.
+   *
+   * @generated from field: optional double cache_hit_ratio = 2;
+   */
+  cacheHitRatio?: number | undefined;
+
+  /**
+   * Transactions that ended with a commit, and with a rollback.
+   *
+   * @generated from field: double commits = 3;
+   */
+  commits: number;
+
+  /**
+   * @generated from field: double rollbacks = 4;
+   */
+  rollbacks: number;
+
+  /**
+   * @generated from field: double deadlocks = 5;
+   */
+  deadlocks: number;
+
+  /**
+   * Since when these and the counts of tables and indexes are counted. Absent: since the database was created.
+   *
+   * @generated from field: optional google.protobuf.Timestamp stats_since = 6;
+   */
+  statsSince?: Timestamp | undefined;
+
+  /**
+   * The statements that run now, and those of transactions that are open, the longest first; at most 20.
+   *
+   * @generated from field: repeated berth.deployer.v1.RunningStatement running = 7;
+   */
+  running: RunningStatement[];
+
+  /**
+   * The largest first; at most 20.
+   *
+   * @generated from field: repeated berth.deployer.v1.TableStatistics tables = 8;
+   */
+  tables: TableStatistics[];
+
+  /**
+   * Indexes that no query has used, which are neither unique nor of a primary key, the largest first; at most 20.
+   *
+   * @generated from field: repeated berth.deployer.v1.UnusedIndex unused_indexes = 9;
+   */
+  unusedIndexes: UnusedIndex[];
+
+  /**
+   * The statements that have taken the most time together, as the server has collected them since it was set up or they
+   * were reset; at most 20.
+   *
+   * @generated from field: repeated berth.deployer.v1.CollectedStatement statements = 10;
+   */
+  statements: CollectedStatement[];
+
+  /**
+   * Why there are no collected statements, as a sentence.
+   *
+   * @generated from field: optional string statements_reason = 11;
+   */
+  statementsReason?: string | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.PostgresStatistics.
+ * Use `create(PostgresStatisticsSchema)` to create a new message.
+ */
+export const PostgresStatisticsSchema: GenMessage<PostgresStatistics> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_metrics, 8);
+
+/**
+ * @generated from message berth.deployer.v1.RunningStatement
+ */
+export type RunningStatement = Message<"berth.deployer.v1.RunningStatement"> & {
+  /**
+   * The process of the server that runs it.
+   *
+   * @generated from field: int32 pid = 1;
+   */
+  pid: number;
+
+  /**
+   * Since it began or, of one that is idle, since its transaction began.
+   *
+   * @generated from field: double seconds = 2;
+   */
+  seconds: number;
+
+  /**
+   * `idle_in_transaction`: it has ended, and its transaction is open.
+   *
+   * @generated from field: string state = 3;
+   */
+  state: string;
+
+  /**
+   * What it waits for, such as `Lock: relation`.
+   *
+   * @generated from field: optional string wait = 4;
+   */
+  wait?: string | undefined;
+
+  /**
+   * The processes that hold what it waits for.
+   *
+   * @generated from field: repeated int32 blocked_by = 5;
+   */
+  blockedBy: number[];
+
+  /**
+   * The first 1000 characters.
+   *
+   * @generated from field: string text = 6;
+   */
+  text: string;
+};
+
+/**
+ * Describes the message berth.deployer.v1.RunningStatement.
+ * Use `create(RunningStatementSchema)` to create a new message.
+ */
+export const RunningStatementSchema: GenMessage<RunningStatement> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_metrics, 9);
+
+/**
+ * @generated from message berth.deployer.v1.TableStatistics
+ */
+export type TableStatistics = Message<"berth.deployer.v1.TableStatistics"> & {
+  /**
+   * With its schema unless that is `public`.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * With its indexes. An estimate while somebody else has locked it exclusively.
+   *
+   * @generated from field: double size_bytes = 2;
+   */
+  sizeBytes: number;
+
+  /**
+   * An estimate.
+   *
+   * @generated from field: double rows = 3;
+   */
+  rows: number;
+
+  /**
+   * How often all of it was read, and how often by an index.
+   *
+   * @generated from field: double seq_scans = 4;
+   */
+  seqScans: number;
+
+  /**
+   * @generated from field: double index_scans = 5;
+   */
+  indexScans: number;
+
+  /**
+   * Rows that were deleted or replaced and not yet vacuumed; an estimate.
+   *
+   * @generated from field: double dead_rows = 6;
+   */
+  deadRows: number;
+
+  /**
+   * @generated from field: optional google.protobuf.Timestamp last_vacuum_at = 7;
+   */
+  lastVacuumAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.TableStatistics.
+ * Use `create(TableStatisticsSchema)` to create a new message.
+ */
+export const TableStatisticsSchema: GenMessage<TableStatistics> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_metrics, 10);
+
+/**
+ * @generated from message berth.deployer.v1.UnusedIndex
+ */
+export type UnusedIndex = Message<"berth.deployer.v1.UnusedIndex"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * With its schema unless that is `public`.
+   *
+   * @generated from field: string table = 2;
+   */
+  table: string;
+
+  /**
+   * @generated from field: double size_bytes = 3;
+   */
+  sizeBytes: number;
+};
+
+/**
+ * Describes the message berth.deployer.v1.UnusedIndex.
+ * Use `create(UnusedIndexSchema)` to create a new message.
+ */
+export const UnusedIndexSchema: GenMessage<UnusedIndex> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_metrics, 11);
+
+/**
+ * @generated from message berth.deployer.v1.CollectedStatement
+ */
+export type CollectedStatement = Message<"berth.deployer.v1.CollectedStatement"> & {
+  /**
+   * Without the values that it was called with; the first 1000 characters.
+   *
+   * @generated from field: string text = 1;
+   */
+  text: string;
+
+  /**
+   * @generated from field: double calls = 2;
+   */
+  calls: number;
+
+  /**
+   * @generated from field: double total_seconds = 3;
+   */
+  totalSeconds: number;
+
+  /**
+   * @generated from field: double mean_milliseconds = 4;
+   */
+  meanMilliseconds: number;
+
+  /**
+   * That it returned or changed, in all calls together.
+   *
+   * @generated from field: double rows = 5;
+   */
+  rows: number;
+};
+
+/**
+ * Describes the message berth.deployer.v1.CollectedStatement.
+ * Use `create(CollectedStatementSchema)` to create a new message.
+ */
+export const CollectedStatementSchema: GenMessage<CollectedStatement> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_metrics, 12);
+
+/**
+ * @generated from message berth.deployer.v1.RedisStatistics
+ */
+export type RedisStatistics = Message<"berth.deployer.v1.RedisStatistics"> & {
+  /**
+   * @generated from field: berth.deployer.v1.RedisMemory memory = 1;
+   */
+  memory?: RedisMemory | undefined;
+
+  /**
+   * In all databases.
+   *
+   * @generated from field: double keys = 2;
+   */
+  keys: number;
+
+  /**
+   * How many reads found their key, 0 to 1. Absent before anything was read.
+   *
+   * @generated from field: optional double hit_ratio = 3;
+   */
+  hitRatio?: number | undefined;
+
+  /**
+   * Keys whose time was over, and keys that were removed for want of memory.
+   *
+   * @generated from field: double expired = 4;
+   */
+  expired: number;
+
+  /**
+   * @generated from field: double evicted = 5;
+   */
+  evicted: number;
+
+  /**
+   * At present.
+   *
+   * @generated from field: double commands_per_second = 6;
+   */
+  commandsPerSecond: number;
+
+  /**
+   * The newest commands that took longer than the server's `slowlog-log-slower-than`, the newest first; at most 20.
+   *
+   * @generated from field: repeated berth.deployer.v1.SlowCommand slow = 7;
+   */
+  slow: SlowCommand[];
+};
+
+/**
+ * Describes the message berth.deployer.v1.RedisStatistics.
+ * Use `create(RedisStatisticsSchema)` to create a new message.
+ */
+export const RedisStatisticsSchema: GenMessage<RedisStatistics> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_metrics, 13);
+
+/**
+ * @generated from message berth.deployer.v1.RedisMemory
+ */
+export type RedisMemory = Message<"berth.deployer.v1.RedisMemory"> & {
+  /**
+   * @generated from field: double used_bytes = 1;
+   */
+  usedBytes: number;
+
+  /**
+   * Absent: there is no limit.
+   *
+   * @generated from field: optional double max_bytes = 2;
+   */
+  maxBytes?: number | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.RedisMemory.
+ * Use `create(RedisMemorySchema)` to create a new message.
+ */
+export const RedisMemorySchema: GenMessage<RedisMemory> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_metrics, 14);
+
+/**
+ * @generated from message berth.deployer.v1.SlowCommand
+ */
+export type SlowCommand = Message<"berth.deployer.v1.SlowCommand"> & {
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 1;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * @generated from field: double microseconds = 2;
+   */
+  microseconds: number;
+
+  /**
+   * Its name alone.
+   *
+   * @generated from field: string command = 3;
+   */
+  command: string;
+
+  /**
+   * How many arguments it had.
+   *
+   * @generated from field: int32 arguments = 4;
+   */
+  arguments: number;
+};
+
+/**
+ * Describes the message berth.deployer.v1.SlowCommand.
+ * Use `create(SlowCommandSchema)` to create a new message.
+ */
+export const SlowCommandSchema: GenMessage<SlowCommand> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_metrics, 15);
+
+/**
+ * What services use, which requests they answer, and what is in addons (docs/metrics.md#series).
  *
  * @generated from service berth.deployer.v1.MetricsService
  */
@@ -207,6 +713,18 @@ export const MetricsService: GenService<{
     methodKind: "unary";
     input: typeof GetMetricsRequestSchema;
     output: typeof MetricsSchema;
+  },
+  /**
+   * Returns what the server of an addon does now, and what has been counted: connections, size, cache, the largest tables,
+   * running and slow statements (docs/addons.md#statistics). It is read from the server at that moment, as the addon's own
+   * role. Texts of statements may contain data.
+   *
+   * @generated from rpc berth.deployer.v1.MetricsService.GetStatistics
+   */
+  getStatistics: {
+    methodKind: "unary";
+    input: typeof GetStatisticsRequestSchema;
+    output: typeof StatisticsSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_berth_deployer_v1_metrics, 0);

@@ -2,12 +2,13 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Kube } from "../../../kube/client.ts";
 import * as kinds from "../../../kube/kinds.ts";
-import { nameOf, namespaceOf } from "../../../kube/names.ts";
+import { namespaceOf } from "../../../kube/names.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { S3Store } from "../../../store/s3/adapter.ts";
 import { BackupRefusal } from "../../../terms/backup-refusal.ts";
 import type { Addon, AddonBackups } from "../../port.ts";
 import { RESTORED } from "../server/annotations.ts";
+import { type Ordinal, podName } from "../server/manifests.ts";
 import { programs, UNDO } from "../server/server-scripts.ts";
 import type { Copy, CopyOptions } from "./copy-job.ts";
 import { type CopyRequest, partSizes } from "./copy-request.ts";
@@ -22,8 +23,11 @@ export type KubernetesBackupsOptions = Omit<CopyOptions, "copyImage"> & {
     image: string;
     store: Pick<S3Store, "beginParts" | "completeParts" | "abortParts" | "presignGet">;
   };
-  /** Returns the image of an addon's server, and the size of its volume; undefined without a server. */
-  serverOf: (addon: Addon) => Promise<{ image: string; storage: string } | undefined>;
+  /**
+   * Returns the image of an addon's server, the size of its volume, and which one of a StatefulSet's servers it is; undefined
+   * without a server.
+   */
+  serverOf: (addon: Addon) => Promise<{ image: string; storage: string; primary?: Ordinal } | undefined>;
   /** Why addons have no archive of their past. */
   noArchive: string;
   /** Calls `use` with the name of a host at which a server has the data that an addon had at a moment. Only with an archive. */
@@ -33,8 +37,8 @@ export type KubernetesBackupsOptions = Omit<CopyOptions, "copyImage"> & {
     signal: AbortSignal,
     use: (host: string) => Promise<T>,
   ) => Promise<T>;
-  /** Has the server of an addon started anew by a pod with this mark. Only for redis. */
-  restart: (addon: Addon, password: string, restored: string) => Promise<void>;
+  /** Has the server of an addon started anew by a pod with this mark, if it is still this one. Only for redis. */
+  restart: (addon: Addon, password: string, restored: string, ordinal: Ordinal) => Promise<void>;
 };
 
 const CONTENT_TYPE = "application/octet-stream";
@@ -65,25 +69,31 @@ export function createKubernetesBackups(options: KubernetesBackupsOptions): Addo
     password: string,
     request: CopyRequest,
     signal: AbortSignal,
-    more: Pick<Copy, "mark"> & { aside?: boolean } = {},
+    more: Pick<Copy, "mark" | "ordinal"> & { aside?: boolean } = {},
   ) {
     const server = await serverOf(addon);
     if (!server) throw new Error("an addon has no server");
     const { image: serverImage, storage } = server;
-    const { mark, aside } = more;
+    const { aside, ...volume } = more;
     return runCopy(
       kube,
-      { addon, password, serverImage, request, mark, ...(aside && { scratch: storage }) },
+      { addon, password, serverImage, request, ...volume, ...(aside && { scratch: storage }) },
       { ...options, copyImage: requireCopies().image },
       signal,
     );
   }
 
   /** Starts a server from the backup that its volume has; from its data of before when it does not start from that. */
-  async function startFrom(addon: Addon, password: string, mark: string, signal: AbortSignal): Promise<void> {
-    await restart(addon, password, mark);
+  async function startFrom(
+    addon: Addon,
+    password: string,
+    mark: string,
+    ordinal: Ordinal,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await restart(addon, password, mark, ordinal);
     for (const until = Date.now() + START_MS; ; await delay(POLL_MS, undefined, { signal })) {
-      const pod = await kube.get(kinds.Pod, `${nameOf(addon.serviceId)}-0`, spaceOf(addon));
+      const pod = await kube.get(kinds.Pod, podName(addon.serviceId, ordinal), spaceOf(addon));
       const isNew = pod?.metadata?.annotations?.[RESTORED] === mark && !pod.metadata.deletionTimestamp;
       const ready = pod?.status?.conditions?.some(
         ({ type, status }) => type === "Ready" && status === "True",
@@ -91,7 +101,7 @@ export function createKubernetesBackups(options: KubernetesBackupsOptions): Addo
       if (isNew && ready) return;
       const restarts = isNew ? (pod.status?.containerStatuses?.[0]?.restartCount ?? 0) : 0;
       if (restarts < MOST_RESTARTS && Date.now() < until) continue;
-      await restart(addon, password, `${mark}${UNDO}`);
+      await restart(addon, password, `${mark}${UNDO}`, ordinal);
       throw new BackupRefusal(
         "The server does not start with the backup's data, and has its data of before.",
       );
@@ -141,8 +151,9 @@ export function createKubernetesBackups(options: KubernetesBackupsOptions): Addo
       if (addon.type === "postgres")
         return void (await run(addon, password, { fetch: url, to: "pipe", foreign, uploaded }, signal));
       const mark = randomBytes(6).toString("hex");
-      await run(addon, password, { fetch: url, to: "volume" }, signal, { mark });
-      await startFrom(addon, password, mark, signal);
+      const ordinal = (await serverOf(addon))?.primary ?? 0;
+      await run(addon, password, { fetch: url, to: "volume" }, signal, { mark, ordinal });
+      await startFrom(addon, password, mark, ordinal, signal);
     },
     async prove(addon, key, signal) {
       const url = await requireCopies().store.presignGet(key, URL_SECONDS);

@@ -114,6 +114,10 @@ test("a copy ends as its containers say", () => {
     pod({ message: '{"fetched":true}' }, { exitCode: 1, message: "unreadable\n" }),
   );
   expect(damaged).toBeInstanceOf(BackupRefusal);
-  const why = endOf(job("Failed"), pod(failed, { exitCode: 1 })) as Error;
-  expect(why.message).toContain("the program of the database failed");
+  const why = (copier: End, database: End) =>
+    (endOf(job("Failed"), pod(copier, { exitCode: 1, ...database })) as Error).message;
+  expect(why(failed, {})).toContain("the program of the database failed");
+  const broken = { exitCode: 1, message: '{"problem":"fetch failed: read ECONNRESET"}' };
+  const early = { message: "pg_restore: error: could not read from input file: end of file" };
+  expect(why(broken, early)).toMatch(/end of file; .*: fetch failed: read ECONNRESET$/);
 });

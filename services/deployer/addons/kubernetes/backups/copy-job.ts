@@ -4,7 +4,7 @@ import type { Sent } from "../../../kube/client.ts";
 import { label, labelsOf, nameOf, namespaceOf } from "../../../kube/names.ts";
 import { addonName } from "../../keys.ts";
 import type { Addon } from "../../port.ts";
-import { type ManifestOptions, passwdOf } from "../server/manifests.ts";
+import { type ManifestOptions, type Ordinal, POD_NAME, passwdOf, podName } from "../server/manifests.ts";
 import { DATA, programs } from "../server/server-scripts.ts";
 import { COPY, type CopyRequest } from "./copy-request.ts";
 import { proveDump, proveSnapshot, SCRATCH } from "./proof-scripts.ts";
@@ -17,8 +17,9 @@ export type Copy = {
   /** Of its server: its programs read and write the data. */
   serverImage: string;
   request: CopyRequest;
-  /** Of a restore from the volume. */
+  /** Of a restore from the volume: its mark, and whose volume it is. */
   mark?: string;
+  ordinal?: Ordinal;
   /** Of a restore to the side: how much local disk it may take, as much as the volume of its server has. */
   scratch?: string;
 };
@@ -109,14 +110,15 @@ const spaceOf = ({ addon }: Copy, { namespacePrefix }: CopyOptions) =>
 function podSpec(copy: Copy, options: CopyOptions): V1PodSpec {
   const { pullSecret, placement, user } = options;
   const name = copyName(copy.addon.serviceId, kindOf(copy));
-  const { mark, scratch } = copy;
+  const { mark, scratch, ordinal = 0 } = copy;
+  const server = podName(copy.addon.serviceId, ordinal);
   const volumes: V1Volume[] = [
     { name: "request", secret: { secretName: name, items: [{ key: "request", path: "request.json" }] } },
     { name: "copy", emptyDir: { sizeLimit: "16Mi" } },
     { name: "part", emptyDir: { sizeLimit: "512Mi" } },
     { name: "tmp", emptyDir: { sizeLimit: "64Mi" } },
   ];
-  const claimName = `data-${nameOf(copy.addon.serviceId)}-0`;
+  const claimName = `data-${server}`;
   if (mark !== undefined) volumes.push({ name: "data", persistentVolumeClaim: { claimName } });
   if (scratch !== undefined) volumes.push({ name: "scratch", emptyDir: { sizeLimit: scratch } });
   if (scratch !== undefined && user !== "any")
@@ -124,7 +126,7 @@ function podSpec(copy: Copy, options: CopyOptions): V1PodSpec {
   return {
     ...placement,
     // Where the volume is, which its server uses as well.
-    ...(mark !== undefined && { affinity: besideServer(copy.addon.serviceId) }),
+    ...(mark !== undefined && { affinity: beside(server) }),
     restartPolicy: "Never",
     automountServiceAccountToken: false,
     enableServiceLinks: false,
@@ -141,11 +143,11 @@ function podSpec(copy: Copy, options: CopyOptions): V1PodSpec {
   };
 }
 
-const besideServer = (serviceId: string) => ({
+const beside = (server: string) => ({
   podAffinity: {
     requiredDuringSchedulingIgnoredDuringExecution: [
       {
-        labelSelector: { matchLabels: { [label("serviceId")]: serviceId } },
+        labelSelector: { matchLabels: { [POD_NAME]: server } },
         topologyKey: "kubernetes.io/hostname",
       },
     ],

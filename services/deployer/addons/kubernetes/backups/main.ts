@@ -4,7 +4,9 @@ import { readFile, writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
-import { causeOf } from "../../../../kit/failures.ts";
+import { retry } from "../../../../kit/concurrency/retry.ts";
+import { causeOf, isUnreachable } from "../../../../kit/failures.ts";
+import { fetch } from "../../../../kit/network/fetch.ts";
 import { readSnapshot } from "../../redis-snapshot.ts";
 import {
   type ArchiveRequest,
@@ -20,13 +22,17 @@ import { sendParts } from "./send-parts.ts";
 /** The other container may wait for its image. */
 const OPEN_MS = 600_000;
 const STATUS_MS = 30_000;
+/** The network of a cluster may not know yet where a new pod is, what it may reach, or which server is the primary. */
+const UNTIL_REACHED = { everyMs: 1_000, forMs: 60_000, retryIf: isUnreachable };
 
 async function copy(request: Exclude<CopyRequest, ArchiveRequest>): Promise<CopyReport> {
   if ("fetch" in request) return fetchObject(request);
   if (request.redis) {
     const password = process.env.REDIS_PASSWORD ?? "";
-    const { version, content } = await readSnapshot(request.redis, password, new AbortController().signal);
-    return { parts: await sendParts(content, request.send, COPY.part), version };
+    const { signal } = new AbortController();
+    const { redis, send } = request;
+    const { version, content } = await retry(() => readSnapshot(redis, password, signal), UNTIL_REACHED);
+    return { parts: await sendParts(content, send, COPY.part), version };
   }
   const pipe = createReadStream(COPY.pipe);
   await inTime(once(pipe, "open"), "nothing writes what is to be copied");
@@ -46,7 +52,7 @@ async function fetchObject({ fetch: url, to }: FetchRequest): Promise<CopyReport
   const file = createWriteStream(COPY[to], { mode: 0o600, flush: to === "volume" });
   // First: who reads from the pipe waits for it.
   await inTime(once(file, "open"), "nothing reads what is copied");
-  const answer = await fetch(url);
+  const answer = await retry(() => fetch(url), UNTIL_REACHED);
   if (!answer.ok || !answer.body) return { problem: `the object store answers ${answer.status}` };
   await pipeline(Readable.fromWeb(answer.body as never), file);
   return { fetched: true };
@@ -70,5 +76,7 @@ try {
   const report = await copy(JSON.parse(await readFile(COPY.request, "utf8")));
   await end(report, "problem" in report ? 1 : 0);
 } catch (error) {
-  await end({ problem: causeOf(error).slice(0, 500) }, 1);
+  // What fetch throws only says in its cause why.
+  const { cause } = error as Error;
+  await end({ problem: `${causeOf(error)}${cause ? `: ${causeOf(cause)}` : ""}`.slice(0, 500) }, 1);
 }

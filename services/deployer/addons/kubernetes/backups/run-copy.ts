@@ -137,10 +137,16 @@ export function endOf(job: V1Job, pod: V1Pod): CopyResult | Error | undefined {
   const isDone = ends.size > 0 && [...ends.values()].every((one) => one?.exitCode === 0);
   if (report && !("problem" in report) && isDone) return { ...report, ...countedIn(database?.message) };
   if (database?.message?.trim() === UNREADABLE) return new BackupRefusal(CANNOT_READ);
-  // The program that copies fails with the other, which knows why.
-  if (database?.message) return programFailure(database.message, database.exitCode, copier?.exitCode === 0);
+  const problem = report && "problem" in report ? report.problem : undefined;
+  // Each of the two fails with the other.
+  if (database?.message) {
+    const failure = programFailure(database.message, database.exitCode, copier?.exitCode === 0);
+    if (copier && !(failure instanceof BackupRefusal))
+      failure.message += `; the program that copies: ${problem ?? copier.reason}`;
+    return failure;
+  }
   const reason = pod.status?.reason ?? database?.reason ?? copier?.reason ?? "no reason was given";
-  return new Error(`a copy failed: ${report && "problem" in report ? report.problem : reason}`);
+  return new Error(`a copy failed: ${problem ?? reason}`);
 }
 
 function countedIn(message: string | undefined): { counted?: number } {

@@ -11,7 +11,7 @@ export const REPORT = `grep -m 3 -iE '(error|fatal): ' /tmp/errors | cut -c1-400
 export const makePipe = `mkfifo -m 0666 ${COPY.pipe}`;
 
 /** The network of a cluster may not know yet where a new pod is, or that it may reach the server. */
-const untilReached = "for _ in $(seq 30); do pg_isready -q && break; sleep 1; done";
+const untilReached = "for _ in $(seq 60); do pg_isready -q && break; sleep 1; done";
 
 /** Dumps the database that the PG variables name to the pipe. It is opened first, so that its end is always seen. */
 export const dump = `set -u

@@ -63,6 +63,8 @@ test("a server has the version and the storage that were asked for, which grows 
   expect(await servers.describe(addon)).toEqual({ version: "17.7", storageBytes: 7 * 1024 ** 3 });
   await servers.ensure({ ...addon, version: "17", storageGib: 9 }, "a-password");
   expect((await cluster()).spec?.storage.size).toBe("9Gi");
+  // The operator leaves the volumes of a server as they are that stopped because one of them is full.
+  expect(await servers.describe(addon)).toMatchObject({ storageBytes: 9 * 1024 ** 3 });
   await eventually("it is known", async () => (await servers.status(addon))?.storageGib === 9);
   // As an operator set it, and as one that was made before its size could be chosen.
   for (const storageGib of [8, undefined]) {

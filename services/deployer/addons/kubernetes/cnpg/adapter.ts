@@ -12,7 +12,14 @@ import { createNamespaceWatches } from "../namespace-watch.ts";
 import { createPatches, newerPatches } from "../patches.ts";
 import { GENERATION, MOVED, SIZE } from "../server/annotations.ts";
 import { programs } from "../server/server-scripts.ts";
-import { largerOf, quantityOf, refusesGrowth, smallestVolume, wordsOf } from "../server/volumes.ts";
+import {
+  growVolumes,
+  largerOf,
+  quantityOf,
+  refusesGrowth,
+  smallestVolume,
+  wordsOf,
+} from "../server/volumes.ts";
 import { imageFor, versionOf } from "../versions.ts";
 import { type ArchivesOptions, archiveFailureOf, createArchives, NO_ARCHIVE } from "./archive.ts";
 import {
@@ -167,6 +174,12 @@ export function createCnpgAddons(options: CnpgAddonsOptions): Omit<
     labels: selector({ [CLUSTER]: nameOf(serviceId) }),
   });
 
+  /** The operator does not, of a server that stopped because its volume is full. */
+  async function grow(addon: Addon): Promise<void> {
+    const { storageGib } = addon;
+    if (storageGib !== undefined) await growVolumes(options, volumesOf(addon), () => quantityOf(storageGib));
+  }
+
   return {
     async describe(addon) {
       const { serviceId, environmentId } = addon;
@@ -189,6 +202,7 @@ export function createCnpgAddons(options: CnpgAddonsOptions): Omit<
       let cluster: kinds.PostgresClusterObject;
       try {
         cluster = await applyCluster(addon);
+        await grow(addon);
         await archives.schedule(addon, cluster);
       } catch (error) {
         // The operator checks what it is to do: an image whose tag does not begin with a version, for instance.

@@ -1,12 +1,22 @@
 import { EventEmitter, once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { pipeline } from "node:stream/promises";
+import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { readRun } from "../../../../../test/support/cluster-run.ts";
+import { canMakeSmallVolumes, makeSmallVolume } from "../../../../../test/support/small-volume.ts";
 import { newId } from "../../../../kit/ids.ts";
+import { openProxy } from "../../../../kit/testing/proxy.ts";
+import { fillDisk } from "../../../../kit/testing/small-disk.ts";
 import { eventually } from "../../../../kit/testing/testing.ts";
 import * as kinds from "../../../kube/kinds.ts";
 import { nameOf, selector } from "../../../kube/names.ts";
+import { addonName } from "../../keys.ts";
 import { newPassword } from "../../lifecycle.ts";
 import type { Addon, AddonOutcome } from "../../port.ts";
-import { addonsForTest, newAddon as newAddonOf } from "../testing.ts";
+import { encrypt, logIn } from "../../tunnels/postgres-login.ts";
+import { provePooler } from "../pooler/testing.ts";
+import { addonsForTest, FILLING, newAddon as newAddonOf, REWRITING } from "../testing.ts";
 import { CLUSTER } from "./manifests.ts";
 
 const changes = new EventEmitter();
@@ -31,14 +41,15 @@ const newAddon = (environmentId?: string): Addon => ({
 });
 
 /** As the reconciler does: once more when something changed, and now and then. */
-function until(state: AddonOutcome["state"], addon: Addon, password: string, by = addons) {
-  return eventually(`the addon is ${state}`, async () => {
+function until(state: AddonOutcome["state"], addon: Addon, password: string, by = addons, patience?: number) {
+  const probe = async () => {
     const changed = once(changes, addon.serviceId, { signal: AbortSignal.timeout(2_000) }).catch(() => {});
     const outcome = await by.ensure(addon, password);
     if (outcome.state === state) return outcome;
     await changed;
     return false;
-  });
+  };
+  return eventually(`the addon is ${state}`, probe, patience);
 }
 
 async function podsOf({ serviceId, environmentId }: Addon) {
@@ -295,6 +306,94 @@ test.concurrent("a moment between two writes is restored, and its archive goes w
   expect(await archived(addon)).toBe(0);
 }, 900_000);
 
+test.concurrent("while the bucket of its archive is away, an addon serves and keeps what it has to archive", async ({
+  onTestFinished,
+}) => {
+  const { objectStore, network } = await readRun();
+  const bucket = await openProxy(new URL(objectStore.endpoint), network.host);
+  onTestFinished(() => bucket.shut());
+  const { run, store, archive } = await cluster.startArchive(`http://${network.host}:${bucket.port}`);
+  const own = cluster.openEngines("cnpg", {
+    ...{ copies: { image: `${run.registry.pull}/${run.images.platform}`, store } },
+    ...archive,
+  });
+  const [addon, password] = [newAddon(), newPassword()];
+  await until("ready", addon, password, own);
+  await cluster.admitCopies(addon);
+  const ask = async (words: string) => {
+    const { ok, said } = await cluster.ask(addon, password, words);
+    expect([ok, said]).toEqual([true, said]);
+    return said;
+  };
+  await ask("create table notes (text text)");
+  const past = async () => {
+    const found = await own.backups.pointInTime(addon);
+    return "reason" in found ? {} : found;
+  };
+  await eventually("the first base backup is there", async () => (await past()).from);
+  bucket.shut();
+  await ask("insert into notes values ('meanwhile')");
+  const at = new Date(
+    await ask("select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"),
+  );
+  await eventually("it says that nothing is archived", async () => (await past()).failure);
+  await ask("delete from notes");
+  expect(await own.status(addon)).toMatchObject({ running: true });
+  await bucket.open();
+  await eventually("it archives again", async () => (await past()).failure === undefined);
+  const { signal } = new AbortController();
+  await own.backups.make(addon, password, "backups/meanwhile", signal, at);
+  await own.backups.restore(
+    addon,
+    password,
+    { key: "backups/meanwhile", foreign: false, uploaded: false },
+    signal,
+  );
+  expect(await ask("select text from notes")).toBe("meanwhile");
+}, 900_000);
+
+test.concurrent("the client of a tunnel is logged in to its server, through an encrypted connection", async ({
+  onTestFinished,
+}) => {
+  const [addon, password] = [newAddon(), newPassword()];
+  await until("ready", addon, password);
+  await cluster.admitThisMachine(addon.environmentId);
+  const [pod] = await podsOf(addon);
+  const signal = AbortSignal.timeout(60_000);
+  async function join(client: Socket): Promise<void> {
+    const server = connect(5432, pod!.status!.podIP!);
+    await once(server, "connect", { signal: AbortSignal.timeout(5_000) });
+    const encrypted = await encrypt(server, signal);
+    const accepts = (given: string) => given === "of the tunnel";
+    if (await logIn(client, encrypted, { password, accepts }, signal))
+      await pipeline(client, encrypted, client);
+  }
+  const listener = createServer((client) => {
+    join(client).catch(() => client.destroy());
+  });
+  onTestFinished(() => void listener.close());
+  await once(listener.listen(0, "127.0.0.1"), "listening");
+  const { port } = listener.address() as AddressInfo;
+  const name = addonName(addon.serviceId);
+  const login = { user: name, database: name, password: "of the tunnel" };
+  const client = await eventually("the network admits this machine", async () => {
+    const next = new pg.Client({ host: "127.0.0.1", port, ...login });
+    return next.connect().then(
+      () => next,
+      () => undefined,
+    );
+  });
+  const { rows } = await client.query(
+    "select ssl, current_user as user from pg_stat_ssl where pid = pg_backend_pid()",
+  );
+  expect(rows).toEqual([{ ssl: true, user: name }]);
+  await client.end();
+});
+
+test.concurrent("an addon with a pooler admits more clients than its server, with the password of the server", async () => {
+  await provePooler(cluster, addons, newAddon());
+});
+
 test.concurrent("a backup is made, proved and restored as of any other PostgreSQL addon", async () => {
   const { run, store } = await cluster.startStore();
   const own = cluster.openEngines("cnpg", {
@@ -318,3 +417,82 @@ test.concurrent("a backup is made, proved and restored as of any other PostgreSQ
   await until("ready", { ...addon, generation: 1 }, next, own);
   expect((await cluster.ask(addon, next, "select count(*) from notes")).said).toBe("1");
 });
+
+test.concurrent("the data of a StatefulSet's addon comes over whole, as a fork takes it", async () => {
+  const { run, store } = await cluster.startStore();
+  const own = cluster.openEngines("cnpg", {
+    copies: { image: `${run.registry.pull}/${run.images.platform}`, store },
+  });
+  const [old, password] = [{ ...newAddon(), engine: undefined }, newPassword()];
+  const young = newAddon(old.environmentId);
+  await Promise.all([until("ready", old, password, own), until("ready", young, password, own)]);
+  await cluster.admitCopies(old);
+  const made = `create table rows (id bigserial primary key, text text unique, at timestamptz, part numeric(20, 6));
+    insert into rows (text, at, part)
+      select md5(g::text) || E'\n\\.\t' || chr(233 + g % 100), now() - g * interval '1 s', g / 7.0
+      from generate_series(1, 5000) g;
+    delete from rows where id % 10 = 0;
+    create materialized view sums as select sum(part) from rows`;
+  expect(await cluster.ask(old, password, made)).toMatchObject({ ok: true });
+  const { signal } = new AbortController();
+  await own.backups.make(old, password, "backups/old", signal);
+  await own.backups.restore(young, password, { key: "backups/old", foreign: true, uploaded: false }, signal);
+  const checksum = `select count(*), md5(string_agg(rows::text, ',' order by id)), nextval('rows_id_seq'), (select * from sums)
+    from rows`;
+  const before = await cluster.ask(old, password, checksum);
+  expect(before).toMatchObject({ ok: true, said: expect.stringMatching(/^4500\|.*\|5001\|/) });
+  expect(await cluster.ask(young, password, checksum)).toEqual(before);
+});
+
+/** The cluster waits for five minutes at most before it starts a server again. */
+const RESTART_MS = 330_000;
+const withSmallVolumes = test.skipIf(
+  !(await canMakeSmallVolumes("Tests of full volumes of CloudNativePG are")),
+);
+
+withSmallVolumes.concurrent(
+  "an addon whose volume is full says so, and serves again with all its data once the volume is larger",
+  async ({ onTestFinished }) => {
+    const volume = await makeSmallVolume(cluster.kube);
+    onTestFinished(volume.remove);
+    const own = cluster.openEngines("cnpg", { storage: { size: "1Gi", className: volume.className } });
+    const [addon, password] = [{ ...newAddon(), storageGib: 1 }, newPassword()];
+    await until("ready", addon, password, own);
+    expect(await cluster.ask(addon, password, WRITE)).toMatchObject({ ok: true });
+
+    fillDisk(volume.path, 60 * 1024 ** 2);
+    await eventually("the server stops, and says why", async () => {
+      for (const statement of FILLING) await cluster.ask(addon, password, statement);
+      const problem = (await own.status(addon))?.problem;
+      return problem?.state === "degraded" && problem.message.includes("The volume is full");
+    });
+    await until("failed", addon, password, own);
+    expect(await own.cannotGrow(addon, 2)).toBeUndefined();
+
+    const larger = { ...addon, storageGib: 2 };
+    await own.ensure(larger, password);
+    await volume.grow(cluster.spaceOf(addon.environmentId));
+    await until("ready", larger, password, own, RESTART_MS);
+    expect(await cluster.ask(addon, password, READ)).toEqual({ ok: true, said: "yes" });
+    expect(await cluster.ask(addon, password, "insert into kept values ('more')")).toMatchObject({
+      ok: true,
+    });
+    expect(await own.status(larger)).toMatchObject({ running: true, storageGib: 2 });
+    await own.remove(addon);
+  },
+  900_000,
+);
+
+withSmallVolumes.concurrent(
+  "what is written again and again does not fill a small volume",
+  async ({ onTestFinished }) => {
+    const volume = await makeSmallVolume(cluster.kube);
+    onTestFinished(volume.remove);
+    const own = cluster.openEngines("cnpg", { storage: { size: "1Gi", className: volume.className } });
+    const [addon, password] = [newAddon(), newPassword()];
+    await until("ready", addon, password, own);
+    expect(await cluster.ask(addon, password, REWRITING)).toEqual({ ok: true, said: "" });
+    await own.remove(addon);
+  },
+  900_000,
+);

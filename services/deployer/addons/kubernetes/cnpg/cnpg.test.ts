@@ -131,11 +131,35 @@ describe("a PostgreSQL addon on CloudNativePG", () => {
     expect(usage(SERVING, [...two, job], 2)).toEqual([{ at: at + 1, replicas: 2, size: "small" }]);
   });
 
+  test("says of a server that stopped because its volume is full what to do", () => {
+    const full = pod("a-1", false, "2026-11-28T11:00:00Z");
+    Object.assign(full.status!.containerStatuses![0]!, {
+      restartCount: 1,
+      lastState: { terminated: { exitCode: 4 } },
+    });
+    expect(clusterStatus(cluster(SERVING), [full], NOW)).toMatchObject({
+      running: false,
+      problem: { state: "degraded", message: expect.stringContaining("config.storageGib") },
+    });
+  });
+
+  test("writes ahead at most a quarter of its volume, between checkpoints", () => {
+    const parametersOf = (storage: string) => {
+      const { postgresql } = clusterOf(addon, { ...fixed, storage }, undefined, options).spec!;
+      return (postgresql as { parameters: Record<string, string> }).parameters;
+    };
+    expect(parametersOf("1Gi")).toMatchObject({ max_wal_size: "256MB", min_wal_size: "32MB" });
+    expect(parametersOf("64Mi")).toMatchObject({ max_wal_size: "48MB" });
+    expect(parametersOf("20Gi")).not.toHaveProperty("max_wal_size");
+  });
+
   test("says what the operator says of a server that it cannot run", () => {
     const phase = "Cluster is unrecoverable and needs manual intervention";
     const status = clusterStatus(cluster({ phase, phaseReason: "no volume is left" }), [], NOW);
     expect(status).toMatchObject({ running: false, problem: { state: "degraded" } });
     expect(status?.problem?.message).toBe(`${phase}. no volume is left`);
     expect(clusterStatus(cluster(undefined), [], NOW)?.problem?.message).toContain("has not begun");
+    // As while an upgrade of the operator replaces the only pod.
+    expect(clusterStatus(cluster(SERVING), [], NOW)?.problem?.message).toContain("is being replaced");
   });
 });

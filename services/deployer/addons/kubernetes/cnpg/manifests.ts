@@ -10,7 +10,7 @@ import type { Sent } from "../../../kube/client.ts";
 import type { PostgresClusterObject } from "../../../kube/kinds.ts";
 import { annotation, label, labelsOf, nameOf, namespaceOf, selector } from "../../../kube/names.ts";
 import type { Placement } from "../../../kube/pods/placement.ts";
-import { resourcesOf } from "../../../kube/pods/resources.ts";
+import { bytesOf, resourcesOf } from "../../../kube/pods/resources.ts";
 import { addonName } from "../../keys.ts";
 import type { Addon } from "../../port.ts";
 import { GENERATION, MOVED, SIZE, STORAGE } from "../server/annotations.ts";
@@ -186,6 +186,7 @@ export function clusterOf(
           effective_cache_size: `${Math.floor(memory / 2)}MB`,
           // A volume may be small, and each standby has a slot that keeps what it needs.
           wal_keep_size: "64MB",
+          ...walSizes(fixed.storage),
           // What is written is archived after so long, if there is too little of it to fill a file.
           ...(archive && { archive_timeout: "60s" }),
         },
@@ -212,6 +213,19 @@ const synchronous = (replicas: number) => ({
   number: 1,
   dataDurability: replicas > 2 ? "required" : "preferred",
 });
+
+const MIB = 1024 ** 2;
+/** PostgreSQL's own limit. */
+const WAL_MB = 1024;
+
+/**
+ * Returns how much PostgreSQL writes ahead between checkpoints: a quarter of a small volume, which a bulk load would fill
+ * otherwise. Undefined for larger ones. The operator refuses a limit that is not between the minimum and the volume.
+ */
+function walSizes(storage: string): Record<string, string> | undefined {
+  const max = Math.max(Math.floor(bytesOf(storage) / MIB / 4), 48);
+  return max < WAL_MB ? { min_wal_size: "32MB", max_wal_size: `${max}MB` } : undefined;
+}
 
 const LOCALE = "C.UTF-8";
 

@@ -6,7 +6,7 @@ import { toStorableText } from "../../../terms/storable-text.ts";
 import { addonName } from "../../keys.ts";
 import type { AddonOutcome, AddonStatus } from "../../port.ts";
 import { SIZE, STORAGE } from "../server/annotations.ts";
-import { findProblem, readiness } from "../server/pod-status.ts";
+import { FULL, findProblem, REPLACED, readiness } from "../server/pod-status.ts";
 import { CHANGED } from "./manifests.ts";
 
 /** Characters of the operator's own words in a message. */
@@ -18,6 +18,8 @@ const BROKEN_PHASES = [
   "Unable to create required cluster objects",
   "Cluster cannot execute instance online upgrade due to missing architecture binary",
 ];
+/** With this code an instance ends that has no room for its next two files of write-ahead log. */
+const NO_ROOM_EXIT = 4;
 const TAKES_OVER = "Another instance takes over.";
 const NOT_BEGUN = "The operator CloudNativePG has not begun with the server yet.";
 const PASSWORD = "The server takes its password.";
@@ -92,7 +94,14 @@ function problemOf(cluster: PostgresClusterObject, pods: V1Pod[], now: number) {
   if (currentPrimary && currentPrimary !== targetPrimary) return { broken: false, message: TAKES_OVER };
   // Of a server that has never served, the pod that makes its data.
   const pod = primary ?? pods.toSorted((one, other) => createdAt(other) - createdAt(one))[0];
-  return pod ? findProblem(pod, now) : { broken: false, message: NOT_BEGUN };
+  if (!pod) return { broken: false, message: currentPrimary ? REPLACED : NOT_BEGUN };
+  return isFull(pod) ? { broken: true, message: FULL } : findProblem(pod, now);
+}
+
+/** Returns whether an instance that is not ready ended last because its volume is full. */
+function isFull({ status }: V1Pod): boolean {
+  const { state, lastState } = status?.containerStatuses?.find(({ name }) => name === "postgres") ?? {};
+  return (state?.terminated ?? lastState?.terminated)?.exitCode === NO_ROOM_EXIT;
 }
 
 /** Returns whether all instances run and have the image of their Cluster; pure. */

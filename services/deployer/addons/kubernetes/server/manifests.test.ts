@@ -17,7 +17,8 @@ const addon: Addon = {
   generation: 4,
 };
 const kept = { image: "example/server:1", storage: "1Gi" };
-const options = { namespacePrefix: "berth", user: 999 };
+const dns = { ports: [{ port: 53, protocol: "UDP" }] };
+const options = { namespacePrefix: "berth", user: 999, dns };
 const objects = (more: Partial<Addon> = {}, password = newPassword()) =>
   addonObjects({ ...addon, ...more }, kept, password, options);
 
@@ -78,6 +79,36 @@ test("a server runs without rights, and only its environment reaches it", () => 
       egress: [],
     });
   }
+});
+
+test("a standby is a second pod, apart from the first one, and the name of the addon leads to the primary alone", () => {
+  const pair = { primary: 1 as const, replaced: "an-uid", replicationMark: "a-mark" };
+  const password = newPassword();
+  const redis = { ...addon, type: "redis" as const };
+  const nodes = { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } };
+  const placed = { ...options, placement: { affinity: { nodeAffinity: {}, ...nodes } } };
+  const { service, policy, set, secret } = addonObjects(redis, { ...kept, pair }, password, placed);
+  const selector = { "berth.dev/service": "svc_a" };
+  expect(service.spec).toMatchObject({
+    selector: { ...selector, "statefulset.kubernetes.io/pod-name": "svc-a-1" },
+    publishNotReadyAddresses: true,
+  });
+  expect(set.spec).toMatchObject({ replicas: 2, updateStrategy: { type: "OnDelete" } });
+  expect(set.metadata).toMatchObject({ annotations: { "berth.dev/replaced": "an-uid" } });
+  expect(policy.spec?.egress).toEqual([
+    { to: [{ podSelector: { matchLabels: selector } }], ports: [{ port: 6379, protocol: "TCP" }] },
+    dns,
+  ]);
+  const { affinity, containers } = set.spec!.template.spec!;
+  expect(affinity?.nodeAffinity).toEqual({});
+  expect(affinity?.podAntiAffinity?.preferredDuringSchedulingIgnoredDuringExecution).toHaveLength(1);
+  expect(containers[0]!.env).toContainEqual({ name: "PRIMARY", value: "1" });
+  // One that had none is as ever: nothing of it changes before somebody asks for a standby.
+  const alone = objects({ type: "redis" }, password);
+  expect(alone.secret).toEqual(secret);
+  expect(alone.service.spec?.selector).toEqual(selector);
+  expect(alone.set.spec).toMatchObject({ replicas: 1, updateStrategy: { type: "RollingUpdate" } });
+  expect(JSON.stringify(alone)).not.toMatch(/PRIMARY|replication|pod-name/);
 });
 
 test("its size limits a server, and its volume goes with it alone", () => {

@@ -1,6 +1,8 @@
 import type {
+  V1Affinity,
   V1Container,
   V1NetworkPolicy,
+  V1NetworkPolicyEgressRule,
   V1PodSpec,
   V1Secret,
   V1Service,
@@ -12,8 +14,24 @@ import { label, labelsOf, nameOf, namespaceOf } from "../../../kube/names.ts";
 import type { Placement } from "../../../kube/pods/placement.ts";
 import { resourcesOf } from "../../../kube/pods/resources.ts";
 import type { Addon } from "../../port.ts";
-import { GENERATION, MOVED, PASSWORD, RESTORED, SIZE, STORAGE } from "./annotations.ts";
-import { DATA, FILES, passwordMark, programs } from "./server-scripts.ts";
+import {
+  GENERATION,
+  MOVED,
+  PASSWORD,
+  PRIMARY,
+  REPLACED,
+  REPLICATION,
+  RESTORED,
+  SIZE,
+  STORAGE,
+} from "./annotations.ts";
+import { DATA, FILES, passwordMark, probeRole, programs, REPLICATION_FILES } from "./server-scripts.ts";
+
+/** The ordinals of the pods of a server with a standby. */
+export type Ordinal = 0 | 1;
+
+/** Which of two servers takes writes. `replaced`: the uid of the pod that did before, and has to go. */
+export type Pair = { primary: Ordinal; replaced?: string };
 
 /**
  * What a server keeps from its creation on: the image of another version may not read its data, and a volume does not
@@ -28,6 +46,10 @@ export type FixedSettings = {
   anyDisk?: boolean;
   /** The mark of the last restore, for the pods of its server. */
   restored?: string;
+  /** Of one with a standby. */
+  pair?: Pair & { replicationMark: string };
+  /** It has just lost its standby, whose volume is being removed. */
+  shrinks?: boolean;
 };
 
 export type ManifestOptions = {
@@ -38,6 +60,11 @@ export type ManifestOptions = {
   placement?: Placement;
   /** Not root. Of `any`, the cluster chooses the number and gives it a name. */
   user: number | "any";
+};
+
+export type ServerOptions = ManifestOptions & {
+  /** Where a standby finds the address of its primary. */
+  dns: V1NetworkPolicyEgressRule;
 };
 
 export type Objects = {
@@ -62,7 +89,7 @@ export function addonObjects(
   addon: Addon,
   fixed: FixedSettings,
   password: string,
-  options: ManifestOptions,
+  options: ServerOptions,
 ): Objects {
   const { serviceId, type, name: service } = addon;
   const { port, files } = programs[type];
@@ -70,6 +97,8 @@ export function addonObjects(
   const labels = addonLabels(addon);
   const selector = { [label("serviceId")]: serviceId };
   const metadata = { name: nameOf(serviceId), namespace, labels };
+  const { pair } = fixed;
+  const ports = [{ port, protocol: "TCP" }];
   return {
     secret: {
       metadata: { ...metadata, name: secretName(serviceId, password) },
@@ -77,17 +106,14 @@ export function addonObjects(
       immutable: true,
       data: encode({ ...passwdOf(options), ...files(serviceId, password) }),
     },
-    service: {
-      metadata: { ...metadata, name: service },
-      spec: { type: "ClusterIP", selector, ports: [{ name: type, port, targetPort: port, protocol: "TCP" }] },
-    },
+    service: serviceOf(addon, options, pair?.primary),
     policy: {
       metadata,
       spec: {
         podSelector: { matchLabels: selector },
         policyTypes: ["Ingress", "Egress"],
-        ingress: [{ _from: [{ podSelector: {} }], ports: [{ port, protocol: "TCP" }] }],
-        egress: [],
+        ingress: [{ _from: [{ podSelector: {} }], ports }],
+        egress: pair ? [{ to: [{ podSelector: { matchLabels: selector } }], ports }, options.dns] : [],
       },
     },
     set: {
@@ -97,17 +123,23 @@ export function addonObjects(
           [GENERATION]: String(addon.generation),
           ...(fixed.moved !== undefined && { [MOVED]: fixed.moved }),
           ...(addon.storageGib !== undefined && { [STORAGE]: String(addon.storageGib) }),
+          ...(pair?.replaced !== undefined && { [REPLACED]: pair.replaced }),
         },
       },
       spec: {
-        replicas: 1,
+        replicas: pair ? 2 : 1,
         serviceName: service,
         selector: { matchLabels: selector },
         // Also replaces a pod that never became ready.
         podManagementPolicy: "Parallel",
-        updateStrategy: { type: "RollingUpdate" },
+        // Of two servers Berth restarts one after the other, and has them change places in between.
+        updateStrategy: { type: pair ? "OnDelete" : "RollingUpdate" },
         revisionHistoryLimit: 2,
-        persistentVolumeClaimRetentionPolicy: { whenDeleted: "Delete", whenScaled: "Retain" },
+        persistentVolumeClaimRetentionPolicy: {
+          whenDeleted: "Delete",
+          // Not for longer than that takes: whoever scales it to zero for a while keeps the data.
+          whenScaled: fixed.shrinks ? "Delete" : "Retain",
+        },
         template: {
           metadata: {
             labels,
@@ -115,6 +147,7 @@ export function addonObjects(
               [PASSWORD]: passwordMark(password),
               [SIZE]: addon.size,
               ...(fixed.restored !== undefined && { [RESTORED]: fixed.restored }),
+              ...(pair && { [PRIMARY]: String(pair.primary), [REPLICATION]: pair.replicationMark }),
             },
           },
           spec: podSpec(addon, fixed, secretName(serviceId, password), options),
@@ -133,6 +166,55 @@ export function addonObjects(
         ],
       },
     },
+  };
+}
+
+/**
+ * Returns the Service of an addon, by whose name apps reach it; pure. With a standby, it leads to the pod of the primary alone,
+ * whether that is ready or not.
+ */
+export function serviceOf(
+  addon: Addon,
+  { namespacePrefix }: Pick<ManifestOptions, "namespacePrefix">,
+  primary?: Ordinal,
+): Sent<V1Service> {
+  const { serviceId, environmentId, type, name } = addon;
+  const { port } = programs[type];
+  const own = { [label("serviceId")]: serviceId };
+  return {
+    metadata: { name, namespace: namespaceOf(namespacePrefix, environmentId), labels: addonLabels(addon) },
+    spec: {
+      type: "ClusterIP",
+      ...(primary === undefined
+        ? { selector: own }
+        : {
+            selector: { ...own, [POD_NAME]: podName(serviceId, primary) },
+            publishNotReadyAddresses: true,
+          }),
+      ports: [{ name: type, port, targetPort: port, protocol: "TCP" }],
+    },
+  };
+}
+
+/** The label that a StatefulSet gives each of its pods. */
+export const POD_NAME = "statefulset.kubernetes.io/pod-name";
+export const podName = (serviceId: string, ordinal: Ordinal) => `${nameOf(serviceId)}-${ordinal}`;
+
+/** Returns the name of the Secret with which both servers of an addon with a standby reach each other. */
+export const replicationName = (serviceId: string) => `${nameOf(serviceId)}-replication`;
+
+/** Returns that Secret; pure. It outlives passwords, so that servers with different ones replicate. */
+export function replicationSecret(
+  addon: Addon,
+  { namespacePrefix }: Pick<ManifestOptions, "namespacePrefix">,
+  files: Record<string, string>,
+): Sent<V1Secret> {
+  const namespace = namespaceOf(namespacePrefix, addon.environmentId);
+  return {
+    metadata: { name: replicationName(addon.serviceId), namespace, labels: addonLabels(addon) },
+    type: "Opaque",
+    immutable: true,
+    data: encode(files),
   };
 }
 
@@ -155,12 +237,13 @@ export const passwdOf = ({ user }: Pick<ManifestOptions, "user">): Record<string
 
 function podSpec(
   addon: Addon,
-  { image, anyDisk = false, restored }: FixedSettings,
+  { image, anyDisk = false, restored, pair }: FixedSettings,
   secretName: string,
   { pullSecret, placement, user }: ManifestOptions,
 ): V1PodSpec {
   return {
     ...placement,
+    ...(pair && { affinity: apart(addon, placement?.affinity) }),
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     terminationGracePeriodSeconds: 60,
@@ -171,27 +254,64 @@ function podSpec(
       fsGroupChangePolicy: "OnRootMismatch",
       seccompProfile: { type: "RuntimeDefault" },
     },
-    containers: [container(addon, image, { passwd: user !== "any", anyDisk, restored })],
+    containers: [container(addon, image, { passwd: user !== "any", anyDisk, restored, pair })],
     volumes: [
       { name: "files", secret: { secretName, defaultMode: 0o440 } },
+      ...(pair
+        ? [
+            {
+              name: "replication",
+              secret: { secretName: replicationName(addon.serviceId), defaultMode: 0o440 },
+            },
+          ]
+        : []),
       { name: "tmp", emptyDir: { sizeLimit: "64Mi" } },
       { name: "shm", emptyDir: { medium: "Memory" } },
     ],
   };
 }
 
+/** Returns where two servers run: on different nodes where there are as many. */
+function apart({ serviceId }: Addon, affinity: V1Affinity | undefined): V1Affinity {
+  const { podAntiAffinity } = affinity ?? {};
+  const labelSelector = { matchLabels: { [label("serviceId")]: serviceId } };
+  const preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+  const own = { weight: 100, podAffinityTerm: { labelSelector, topologyKey: "kubernetes.io/hostname" } };
+  return {
+    ...affinity,
+    podAntiAffinity: { ...podAntiAffinity, [preferred]: [...(podAntiAffinity?.[preferred] ?? []), own] },
+  };
+}
+
 function container(
-  { serviceId, type, size }: Addon,
+  { serviceId, type, size, name: service }: Addon,
   image: string,
-  { passwd, anyDisk, restored }: { passwd: boolean; anyDisk: boolean; restored?: string },
+  {
+    passwd,
+    anyDisk,
+    restored,
+    pair,
+  }: Pick<FixedSettings, "restored" | "pair"> & Record<"passwd" | "anyDisk", boolean>,
 ): V1Container {
   const { port, start, probe, stop } = programs[type];
-  const probing = { exec: { command: ["/bin/sh", "-c", probe] }, timeoutSeconds: 5 };
+  const probing = (script: string) => ({
+    exec: { command: ["/bin/sh", "-c", script] },
+    timeoutSeconds: 5,
+  });
+  const env = [
+    ...(restored === undefined ? [] : [{ name: "RESTORE", value: restored }]),
+    ...(pair
+      ? [
+          { name: "PRIMARY", value: String(pair.primary) },
+          { name: "POD", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
+        ]
+      : []),
+  ];
   return {
     name: type,
     image,
-    command: ["/bin/sh", "-c", start(serviceId, sizes[size].memory)],
-    ...(restored !== undefined && { env: [{ name: "RESTORE", value: restored }] }),
+    command: ["/bin/sh", "-c", start(serviceId, sizes[size].memory, pair && service)],
+    ...(env.length > 0 && { env }),
     ports: [{ name: type, containerPort: port, protocol: "TCP" }],
     resources: resourcesOf(size, anyDisk ? RESERVED : { ...RESERVED, storage: RESERVED_DISK }),
     securityContext: {
@@ -200,13 +320,14 @@ function container(
       capabilities: { drop: ["ALL"] },
     },
     // No liveness probe: a restart does not help a busy server.
-    startupProbe: { ...probing, periodSeconds: 1, failureThreshold: START_SECONDS },
-    readinessProbe: { ...probing, periodSeconds: 10, failureThreshold: 3 },
+    startupProbe: { ...probing(probe), periodSeconds: 1, failureThreshold: START_SECONDS },
+    readinessProbe: { ...probing(pair ? probeRole() : probe), periodSeconds: 10, failureThreshold: 3 },
     ...(stop && { lifecycle: { preStop: { exec: { command: ["/bin/sh", "-c", stop] } } } }),
     terminationMessagePolicy: "FallbackToLogsOnError",
     volumeMounts: [
       { name: "data", mountPath: DATA },
       { name: "files", mountPath: FILES, readOnly: true },
+      ...(pair ? [{ name: "replication", mountPath: REPLICATION_FILES, readOnly: true }] : []),
       ...(passwd ? [{ name: "files", mountPath: "/etc/passwd", subPath: "passwd", readOnly: true }] : []),
       { name: "tmp", mountPath: "/tmp" },
       { name: "shm", mountPath: "/dev/shm" },

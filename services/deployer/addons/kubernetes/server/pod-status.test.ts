@@ -1,7 +1,7 @@
 import type { V1ContainerStatus, V1Pod, V1StatefulSet } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
-import { PASSWORD, SIZE } from "./annotations.ts";
-import { addonOutcome, addonStatus } from "./pod-status.ts";
+import { PASSWORD, PRIMARY, REPLACED, SIZE } from "./annotations.ts";
+import { addonOutcome, addonStatus as statusOf } from "./pod-status.ts";
 
 const NOW = Date.parse("2030-01-01T00:10:00Z");
 const want = { mark: "m", size: "nano" as const };
@@ -11,6 +11,8 @@ const labels = {
   "app.kubernetes.io/name": "redis",
 };
 const set = { metadata: { name: "svc-a", labels } } as V1StatefulSet;
+const addonStatus = (of: V1StatefulSet, pod: V1Pod | undefined, now: number) =>
+  statusOf(of, pod ? [pod] : [], now);
 
 function podWith(
   { ready = false, placed = true, at = "2030-01-01T00:09:00Z", message = "" } = {},
@@ -21,7 +23,7 @@ function podWith(
     lastTransitionTime: at as never, // as in a watch
   });
   return {
-    metadata: { annotations: { [PASSWORD]: "m", [SIZE]: "nano" } },
+    metadata: { name: "svc-a-0", annotations: { [PASSWORD]: "m", [SIZE]: "nano" } },
     spec: { containers: [{ name: "redis", image: "example/redis:1" }] },
     status: {
       conditions: [condition("Ready", ready), condition("PodScheduled", placed)],
@@ -76,6 +78,17 @@ test("an image that cannot be pulled, a server that ends, that is silent, or was
   expect(seen(wordy)).toEqual([
     ...["failed", "crashed", "The server exited with code 1 and is being restarted. Fatal: no\ufffd way"],
   ]);
+  const full = podWith(
+    {},
+    ended({
+      exitCode: 1,
+      message:
+        'PANIC:  could not write to file "pg_wal/xlogtemp.9": No space left on device\nLOG: terminated',
+    }),
+  );
+  expect(seen(full)[2]).toMatch(/volume is full.*config\.storageGib/);
+  const message = "ERROR: could not resize shared memory segment: No space left on device\nFATAL: no";
+  expect(seen(podWith({}, ended({ exitCode: 1, message })))[2]).toContain("exited with code 1");
   const big = podWith({}, ended({ exitCode: 137, reason: "OOMKilled" }));
   expect(seen(big)[2]).toBe(
     "The server was killed because it needed more memory than its size allows; it is being restarted.",
@@ -94,4 +107,46 @@ test("a set that is being removed, or is none of ours, is no addon's", () => {
   const leaving = { metadata: { ...set.metadata, deletionTimestamp: new Date(NOW) } };
   expect(addonStatus(leaving, podWith({ ready: true }), NOW)).toBeUndefined();
   expect(addonStatus({ metadata: { name: "other" } }, undefined, NOW)).toBeUndefined();
+});
+
+test("both servers count while the primary serves, and what is left to do with them is known", () => {
+  const annotations = { [PASSWORD]: "m", [SIZE]: "nano" };
+  const template = {
+    metadata: { annotations: { ...annotations, [PRIMARY]: "1" } },
+    spec: { containers: [{ image: "example/redis:1" }] },
+  };
+  const pair = {
+    metadata: { ...set.metadata, annotations: { [REPLACED]: "before" } },
+    spec: { replicas: 2, template },
+  } as unknown as V1StatefulSet;
+  const pod = (ordinal: number, ready: boolean, at: string, uid = `uid-${ordinal}`) => {
+    const own = podWith({ ready, at });
+    return { ...own, metadata: { ...own.metadata, name: `svc-a-${ordinal}`, uid } };
+  };
+  const [at, later] = ["2030-01-01T00:09:00Z", "2030-01-01T00:09:30Z"];
+  const of = (...pods: V1Pod[]) => statusOf(pair, pods, NOW)!;
+  const usage = (...pods: V1Pod[]) => of(...pods).usage;
+  expect(of(pod(0, true, at), pod(1, true, later))).toMatchObject({
+    running: true,
+    replicas: 2,
+    primary: "svc-a-1",
+  });
+  expect(usage(pod(0, true, at), pod(1, true, later))).toMatchObject([
+    { at: Date.parse(later) + 2, replicas: 2 },
+  ]);
+  expect(usage(pod(0, false, later), pod(1, true, at))).toMatchObject([
+    { at: Date.parse(later) + 1, replicas: 1 },
+  ]);
+  expect(of(pod(0, true, at), pod(1, false, later))).toMatchObject({
+    running: false,
+    usage: [{ replicas: 0 }],
+  });
+  // While one is being replaced, its time is not known yet.
+  expect(usage(pod(1, true, at))).toEqual([]);
+  expect(of(pod(0, true, at), pod(1, true, at)).outdated).toBeUndefined();
+  expect(of(pod(0, true, at, "before"), pod(1, true, at)).outdated).toBe(true);
+  const old = pod(0, true, at);
+  expect(of({ ...old, metadata: { ...old.metadata, annotations: {} } }, pod(1, true, at)).outdated).toBe(
+    true,
+  );
 });

@@ -3,8 +3,11 @@ import { label } from "../../../kube/names.ts";
 import { PULL_FAILURES, START_FAILURES } from "../../../kube/pods/pod-failures.ts";
 import type { AddonType, ServiceSize } from "../../../terms/services.ts";
 import { toStorableText } from "../../../terms/storable-text.ts";
+import type { UsageChange } from "../../../terms/usage-change.ts";
 import type { AddonOutcome, AddonStatus } from "../../port.ts";
+import { isUnsettled, pairOf } from "../standby/pair.ts";
 import { PASSWORD, SIZE, STORAGE } from "./annotations.ts";
+import { podName } from "./manifests.ts";
 
 /** What keeps a server from serving. `broken`: it needs somebody's help. */
 type Problem = { message: string; broken: boolean };
@@ -13,9 +16,12 @@ type Problem = { message: string; broken: boolean };
 const MAX_QUOTE = 300;
 /** How long a volume or a node may take before that counts as a problem. */
 const SCHEDULING_MS = 30_000;
-const REPLACED = "The server is being replaced.";
+export const REPLACED = "The server is being replaced.";
 const NO_VOLUME = "The cluster has no storage for the volume.";
 const NO_ROOM = "No node of the cluster has room for the server.";
+/** Of a server that needs room on its volume to start. */
+export const FULL =
+  "The volume is full, and the server has stopped. It starts again within minutes once the volume is larger: set config.storageGib.";
 
 /** Returns how far an addon is towards this password and size; pure. */
 export function addonOutcome(
@@ -32,27 +38,42 @@ export function addonOutcome(
 }
 
 /** Returns the status of an addon; pure. Undefined when the StatefulSet is not an addon's, or is being deleted. */
-export function addonStatus(
-  set: V1StatefulSet,
-  pod: V1Pod | undefined,
-  now: number,
-): AddonStatus | undefined {
+export function addonStatus(set: V1StatefulSet, pods: V1Pod[], now: number): AddonStatus | undefined {
   const labels = set.metadata?.labels ?? {};
   const [serviceId, environmentId] = [labels[label("serviceId")], labels[label("environmentId")]];
   if (!serviceId || !environmentId || set.metadata?.deletionTimestamp) return undefined;
   const type = labels["app.kubernetes.io/name"] as AddonType;
   const asked = set.metadata?.annotations?.[STORAGE];
-  const known = { serviceId, environmentId, type, ...(asked && { storageGib: Number(asked) }) };
+  const pair = pairOf(set);
+  const name = podName(serviceId, pair?.primary ?? 0);
+  const pod = pods.find(({ metadata }) => metadata?.name === name);
+  const known = {
+    ...{ serviceId, environmentId, type, ...(asked && { storageGib: Number(asked) }) },
+    ...(type === "redis" && { replicas: set.spec?.replicas ?? 1 }),
+    ...(pair && { primary: name }),
+    ...(isUnsettled(set, pods) && { outdated: true }),
+  };
   const size = (pod?.metadata?.annotations?.[SIZE] ??
     set.spec?.template?.metadata?.annotations?.[SIZE]) as ServiceSize;
-  const { ready, at } = readiness(pod);
-  // Times are precise to the second: within one, ready comes after not ready.
-  const usage = at === undefined ? [] : [{ at: at + (ready ? 1 : 0), replicas: ready ? 1 : 0, size }];
+  const { ready } = readiness(pod);
+  const usage = usageOf(pair ? pods : pod ? [pod] : [], pair ? 2 : 1, ready, size);
   if (ready) return { ...known, running: true, size, usage };
   const { message, broken } = findProblem(pod, now);
   const state = broken ? (hasExited(pod) ? "crashed" : "degraded") : "starting";
   return { ...known, running: false, size, usage, problem: { state, message } };
 }
+
+/** A server counts while it is ready, and none while the primary is not. While one is being replaced nothing is known. */
+function usageOf(pods: V1Pod[], servers: number, serves: boolean, size: ServiceSize): UsageChange[] {
+  const states = pods.map(readiness);
+  const times = states.flatMap(({ at }, index) => at ?? (servers > 1 ? createdAt(pods[index]!) : []));
+  if (times.length < servers) return [];
+  const replicas = serves ? states.filter(({ ready }) => ready).length : 0;
+  // Times are precise to the second: within one, ready comes after not ready.
+  return [{ at: Math.max(...times) + replicas, replicas, size }];
+}
+
+const createdAt = ({ metadata }: V1Pod) => new Date(metadata?.creationTimestamp ?? 0).getTime();
 
 /** Returns whether a pod serves, and since when (ms). */
 export function readiness(pod: V1Pod | undefined): { ready: boolean; at?: number } {
@@ -100,6 +121,7 @@ function describeExit(container: V1ContainerStatus | undefined): string {
   const end = container?.state?.terminated ?? container?.lastState?.terminated;
   if (end?.reason === "OOMKilled")
     return "The server was killed because it needed more memory than its size allows; it is being restarted.";
+  if (end?.message?.split("\n").some(saysFull)) return FULL;
   const lastLine = toStorableText(end?.message ?? "")
     .trim()
     .split("\n")
@@ -108,3 +130,7 @@ function describeExit(container: V1ContainerStatus | undefined): string {
   const exited = `The server exited with code ${end?.exitCode ?? "unknown"} and is being restarted.`;
   return lastLine ? `${exited} ${lastLine}` : exited;
 }
+
+/** Memory that processes share is a file system too, which is small. */
+const saysFull = (line: string) =>
+  line.includes("No space left on device") && !line.includes("shared memory");

@@ -6,8 +6,8 @@ import { scramVerifier } from "../../scram.ts";
 /** How a server of one type runs in a container; the image needs only a shell and the server's programs. */
 export type Program = {
   port: number;
-  /** Returns a script for `sh` that in the end execs the server; `memory` in MiB. */
-  start: (serviceId: string, memory: number) => string;
+  /** Returns a script for `sh` that in the end execs the server; `memory` in MiB. With `service`, it has a standby. */
+  start: (serviceId: string, memory: number, service?: string) => string;
   /** A script for `sh` that succeeds while the server accepts connections. */
   probe: string;
   /** A script for `sh` that makes the server shut down cleanly without waiting for its clients. */
@@ -16,12 +16,35 @@ export type Program = {
   files: (serviceId: string, password: string) => Record<string, string>;
 };
 
-/** Mount paths of the files and of the volume. */
+/** Mount paths of the files, of those that only a server with a standby has, and of the volume. */
 export const FILES = "/etc/berth";
+export const REPLICATION_FILES = "/etc/berth-replication";
 export const DATA = "/data";
 
 // Debian keeps the programs out of the PATH.
 export const POSTGRES_PATH = `for dir in /usr/lib/postgresql/*/bin; do PATH="$dir:$PATH"; done`;
+
+/**
+ * Sets `collecting` to the settings by which a server collects statements, where the image has the library: with one that is
+ * not there, no server starts. The extension is not in the addon's database, as its role could not restore a dump that has it.
+ */
+export const tryCollecting = `collecting=
+if single "$data" postgres 2>/dev/null <<'SQL'
+LOAD 'pg_stat_statements'
+CREATE EXTENSION IF NOT EXISTS pg_stat_statements
+SQL
+then collecting='-c shared_preload_libraries=pg_stat_statements -c pg_stat_statements.track_utility=off'; fi
+`;
+
+/**
+ * Sets `limits` to how much a server writes ahead between checkpoints: a quarter of a small volume, which a bulk load would
+ * fill otherwise. PostgreSQL's own limit is 1 GiB.
+ */
+export const limitWal = `mib=$(df -Pk "$data" | { read -r _; read -r _ kib _; echo $((kib / 4096)); })
+[ "$mib" -gt 48 ] || mib=48
+limits=
+if [ "$mib" -lt 1024 ]; then limits="-c min_wal_size=32MB -c max_wal_size=\${mib}MB"; fi
+`;
 
 /**
  * Role and database are created with the data folder, which appears whole or not at all. The password is set before the
@@ -51,8 +74,8 @@ chmod 0700 "$data"
 printf 'ALTER ROLE "%s" PASSWORD %s\\n' '${name}' "'$(cat ${FILES}/verifier)'" >/tmp/password.sql
 single "$data" postgres </tmp/password.sql
 rm /tmp/password.sql
-printf 'local all postgres peer\\nhost all postgres all reject\\nhost all all all scram-sha-256\\n' >/tmp/pg_hba.conf
-exec postgres -D "$data" -c listen_addresses='*' -c port=5432 -c hba_file=/tmp/pg_hba.conf \\
+${tryCollecting}${limitWal}printf 'local all postgres peer\\nhost all postgres all reject\\nhost all all all scram-sha-256\\n' >/tmp/pg_hba.conf
+exec postgres -D "$data" $collecting $limits -c listen_addresses='*' -c port=5432 -c hba_file=/tmp/pg_hba.conf \\
   -c unix_socket_directories=/tmp -c shared_buffers=${Math.floor(memory / 4)}MB \\
   -c effective_cache_size=${Math.floor(memory / 2)}MB
 `;
@@ -93,24 +116,89 @@ esac
 rm -f restore-*.rdb received.rdb
 `;
 
+const SERVER = "server=$(command -v redis-server || command -v valkey-server)";
+const CLI = "cli=$(command -v redis-cli || command -v valkey-cli)";
+/** Each of these users may do nothing else, so that no probe needs a password. */
+const as = (user: string, program = '"$cli"') =>
+  `REDISCLI_AUTH=${user} VALKEYCLI_AUTH=${user} ${program} --user ${user}`;
+
+/** Fails unless the server answers. */
+const answers = (data: string) => `case $(${as("probe")} ping) in
+  *PONG*) rm -rf ${data}/redis.before ;;
+  *MISCONF*) ;; # Its volume is full: it takes no writes, and answers reads.
+  *) exit 1 ;;
+esac`;
+
+/**
+ * Sets `role` of a server with a standby: what its pod has been so far, or what the template says. One that is to be the
+ * primary is not when another one answers as that: it has missed that it was replaced.
+ */
+export const chooseRole = (service: string, tmp = "/tmp") => `role=$(cat ${tmp}/role 2>/dev/null || true)
+if [ -z "$role" ]; then
+  role=slave
+  if [ "\${POD##*-}" = "$PRIMARY" ]; then role=master; fi
+fi
+${CLI}
+if [ "$role" = master ] && [ "$(${as("role", 'timeout 3 "$cli"')} -h ${service} role | head -n 1)" = master ]
+then role=slave; fi
+`;
+
+/**
+ * Succeeds while a server is the primary, or has all that the primary has; notes which of both it is, for the container that is
+ * started in the same pod when this one ends.
+ */
+export const probeRole = (data = DATA, tmp = "/tmp") => `${CLI}
+${answers(data)}
+set -- $(${as("role")} role)
+case "\${1:-}" in master | slave) echo "$1" > ${tmp}/role ;; *) exit 1 ;; esac
+[ "$1" = master ] || [ "\${4:-}" = connected ]
+`;
+
+/** What a standby has not taken yet is kept for it up to this share of the memory; the primary is not to end for it. */
+const UNSENT = 1 / 8;
+
 /** A quarter of the memory is for what redis needs besides the data: buffers, and copied pages during a rewrite. */
 const redis: Program = {
   port: ADDON_PORTS.redis,
-  start: (_serviceId, memory) => `set -eu
+  start: (_serviceId, memory, service) => {
+    const begin = `set -eu
 umask 077
 ${putRestored()}mkdir -p ${DATA}/redis
-server=$(command -v redis-server || command -v valkey-server)
-exec "$server" --port 6379 --protected-mode no --dir ${DATA}/redis --aclfile ${FILES}/users.acl \\
-  --appendonly yes --save '' --maxmemory ${Math.floor((memory * 3) / 4)}mb --maxmemory-policy noeviction
-`,
-  // Its own user, which may do nothing else, so that no probe needs the password.
-  probe: `cli=$(command -v redis-cli || command -v valkey-cli)
-REDISCLI_AUTH=probe VALKEYCLI_AUTH=probe "$cli" --user probe ping | grep -q PONG && rm -rf ${DATA}/redis.before`,
+${SERVER}
+`;
+    const settings = `--appendonly yes --save '' --maxmemory ${Math.floor((memory * 3) / 4)}mb --maxmemory-policy noeviction`;
+    if (service === undefined)
+      return `${begin}exec "$server" --port 6379 --protected-mode no --dir ${DATA}/redis --aclfile ${FILES}/users.acl \\
+  ${settings}
+`;
+    return `${begin}cat ${FILES}/users.acl ${REPLICATION_FILES}/users.acl > /tmp/users.acl
+${chooseRole(service)}if [ "$role" = slave ]; then set -- --replicaof ${service} 6379; fi
+exec "$server" ${REPLICATION_FILES}/redis.conf --port 6379 --protected-mode no --dir ${DATA}/redis --aclfile /tmp/users.acl \\
+  ${settings} \\
+  --repl-diskless-sync-delay 0 --client-output-buffer-limit replica ${Math.floor(memory * UNSENT)}mb 0 0 "$@"
+`;
+  },
+  probe: `${CLI}
+${answers(DATA)}`,
   files: (_serviceId, password) => {
-    const hash = createHash("sha256").update(password).digest("hex");
-    return { "users.acl": `user default on #${hash} ~* &* +@all\nuser probe on nopass -@all +ping\n` };
+    return {
+      "users.acl": `user default on #${sha256(password)} ~* &* +@all\nuser probe on nopass -@all +ping\n`,
+    };
   },
 };
+
+/**
+ * Returns the files of both servers of an addon with a standby, by whose user one reads all of the other, and the deployer has
+ * one take over.
+ */
+export const replicationFiles = (secret: string): Record<string, string> => ({
+  "redis.conf": `masteruser replication\nmasterauth ${secret}\n`,
+  "users.acl": `user replication on #${sha256(secret)} -@all +ping +psync +replconf +info +replicaof +failover
+user role on nopass -@all +ping +role
+`,
+});
+
+const sha256 = (text: string) => createHash("sha256").update(text).digest("hex");
 
 export const programs: Record<AddonType, Program> = { postgres, redis };
 

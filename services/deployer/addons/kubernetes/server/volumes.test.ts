@@ -39,7 +39,7 @@ async function cluster(volumes: Record<string, string>, growTo: string | undefin
   const warnings: object[] = [];
   const images = { postgres: "postgres:18.1", redis: "redis:8.2.4" };
   const servers = createKubernetesAddons({
-    ...{ kube, namespacePrefix: "berth", watch: "cluster", user: 999, images, growTo, checkMs: 0 },
+    ...{ kube, namespacePrefix: "berth", watch: "cluster", user: 999, dns: {}, images, growTo, checkMs: 0 },
     log: { info() {}, warn: (detail) => warnings.push(detail as object), error: console.error },
     ensureNamespace: async () => {},
     hasNamespace: () => true,

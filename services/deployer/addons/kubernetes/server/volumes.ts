@@ -1,9 +1,12 @@
+import type { V1StatefulSet } from "@kubernetes/client-node";
 import { isStatus, type Kube } from "../../../kube/client.ts";
 import { PersistentVolumeClaim } from "../../../kube/kinds.ts";
-import { label } from "../../../kube/names.ts";
+import { label, namespaceOf, selector } from "../../../kube/names.ts";
 import { bytesOf } from "../../../kube/pods/resources.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import { toStorableText } from "../../../terms/storable-text.ts";
+import type { PlacedAddon } from "../../port.ts";
+import { STORAGE } from "./annotations.ts";
 
 type Volumes = { namespace: string; labels: string };
 
@@ -16,6 +19,34 @@ export const quantityOf = (gib: number) => `${gib}Gi`;
 /** Returns the larger one of two sizes. */
 export function largerOf(one: string, other: string | undefined): string {
   return other !== undefined && bytesOf(other) > bytesOf(one) ? other : one;
+}
+
+/** Returns where the volumes of an addon are. */
+export const volumesOf = (
+  namespacePrefix: string,
+  { serviceId, environmentId }: Pick<PlacedAddon, "serviceId" | "environmentId">,
+): Volumes => ({
+  namespace: namespaceOf(namespacePrefix, environmentId),
+  labels: selector({ [label("serviceId")]: serviceId, [label("kind")]: "addon" }),
+});
+
+/** Returns the size that users asked for of the volume of a server. */
+export function askedOf(set: V1StatefulSet | undefined): string | undefined {
+  const gib = set?.metadata?.annotations?.[STORAGE];
+  return gib === undefined ? undefined : quantityOf(Number(gib));
+}
+
+/**
+ * Returns what says how large the volume of a service is to be at least: as its users asked, and `growTo`. Undefined where all
+ * keep what they have.
+ */
+export function sizesOf(sets: V1StatefulSet[], growTo: string | undefined) {
+  const asked = new Map(sets.map((set) => [set.metadata?.labels?.[label("serviceId")], askedOf(set)]));
+  if (growTo === undefined && [...asked.values()].every((size) => size === undefined)) return undefined;
+  return (serviceId: string | undefined) => {
+    const own = asked.get(serviceId);
+    return growTo !== undefined && own !== undefined ? largerOf(growTo, own) : (own ?? growTo);
+  };
 }
 
 /** Returns how many bytes the smallest of these volumes is to have; undefined where there is none. */

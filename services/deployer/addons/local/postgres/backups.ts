@@ -134,7 +134,7 @@ export function createPostgresBackups({ adminUrl, programs, store, log }: Deps) 
         try {
           await asAdmin(adminUrl, async (admin) => {
             for (const left of [restored, replaced]) await drop(admin, left);
-            await admin.query(`create database "${restored}" owner "${name}"`);
+            await admin.query(`create database "${restored}" owner "${name}" template template0`);
             await closeToOthers(admin, restored);
           });
           await asCopier(serviceId, restored, async ({ args, env }) => {

@@ -43,7 +43,7 @@ export function createPostgresProofs({ adminUrl, store, program }: Deps) {
         await asAdmin(adminUrl, async (admin) => {
           await admin.query(`create role "${proof}" login password '${scramVerifier(password)}'`);
           await admin.query(`grant "${proof}" to current_user`);
-          await admin.query(`create database "${proof}" owner "${proof}"`);
+          await admin.query(`create database "${proof}" owner "${proof}" template template0`);
           await closeToOthers(admin, proof);
         });
         const url = new URL(adminUrl);

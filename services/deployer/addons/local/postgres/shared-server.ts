@@ -22,7 +22,8 @@ export function ensureDatabase(adminUrl: string, serviceId: string, password: st
       `alter role "${name}" login connection limit ${CONNECTION_LIMIT} password '${scramVerifier(password)}'`,
     );
     await admin.query(`grant "${name}" to current_user`);
-    await createIfMissing(`create database "${name}" owner "${name}"`);
+    // Not of template1: any addon's role may stay connected to that, and none would be made meanwhile.
+    await createIfMissing(`create database "${name}" owner "${name}" template template0`);
     await closeToOthers(admin, name);
   });
 }
@@ -91,6 +92,8 @@ export async function asAdmin<T>(adminUrl: string, work: (admin: pg.Client) => P
   admin.on("error", () => {});
   try {
     await admin.connect();
+    // Before version 15 every role may create functions in public, which the administrator would call.
+    await admin.query("set search_path = pg_catalog");
     return await work(admin);
   } finally {
     await admin.end().catch(() => {});

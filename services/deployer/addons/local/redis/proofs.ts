@@ -13,6 +13,7 @@ import { join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
+import type { Walls } from "../../../../kit/process/walls.ts";
 import {
   endProcesses,
   endProcessesOutside,
@@ -22,6 +23,7 @@ import {
 import { replaceFile } from "../../../shared/replace-file.ts";
 import { BackupRefusal } from "../../../terms/backup-refusal.ts";
 import { CANNOT_READ } from "../../redis-snapshot.ts";
+import { sightOf } from "./sight.ts";
 
 export type RedisProofs = ReturnType<typeof createRedisProofs>;
 
@@ -42,7 +44,8 @@ daemonize no
  * Proofs of RDB files: each is read by a server of its own, with all its files in a folder of its own. Only one process
  * has the folder of all of them.
  */
-export function createRedisProofs({ folder, path }: { folder: string; path: () => string | undefined }) {
+export function createRedisProofs(given: { folder: string; path: () => string | undefined; walls: Walls }) {
+  const { folder, path, walls } = given;
   // Processes are identified by these paths.
   const root = resolve(folder);
   const folderOf = (serviceId: string) => join(root, serviceId);
@@ -59,7 +62,9 @@ export function createRedisProofs({ folder, path }: { folder: string; path: () =
   async function untilRead(own: string, program: string, signal: AbortSignal): Promise<number> {
     const output = openSync(join(own, "output"), "w", 0o600);
     const env = { PATH: path(), HOME: own, TMPDIR: own, LANG: "C.UTF-8" };
-    const child = spawn(program, ["redis.conf"], {
+    const sight = sightOf(program, { cwd: own, write: [own], tmp: join(own, "tmp") });
+    const [file, ...args] = walls([program, "redis.conf"], sight);
+    const child = spawn(file!, args, {
       ...{ cwd: own, env, detached: true },
       stdio: ["ignore", output, output],
     });
@@ -77,6 +82,9 @@ export function createRedisProofs({ folder, path }: { folder: string; path: () =
       if (failure) throw failure;
       if (child.signalCode !== null)
         throw new Error(`the server of a proof was ended by ${child.signalCode}`);
+      // Behind walls, a signal is told as shells tell it.
+      if (child.exitCode !== null && child.exitCode > 128)
+        throw new Error(`the server of a proof ended with ${child.exitCode}`);
       if (child.exitCode !== null) throw new BackupRefusal(CANNOT_READ);
       await delay(POLL_MS, undefined, { signal });
     }
@@ -99,7 +107,7 @@ export function createRedisProofs({ folder, path }: { folder: string; path: () =
       const own = folderOf(serviceId);
       await remove(serviceId);
       try {
-        mkdirSync(own, { recursive: true, mode: 0o700 });
+        mkdirSync(join(own, "tmp"), { recursive: true, mode: 0o700 });
         writeFileSync(join(own, "redis.conf"), CONFIG, { mode: 0o600 });
         await pipeline(content, createWriteStream(join(own, "received.rdb"), { mode: 0o600 }), { signal });
         return { counted: await untilRead(own, program, signal) };

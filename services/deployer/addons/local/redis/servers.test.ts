@@ -1,20 +1,23 @@
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { createLog } from "../../../../kit/log.ts";
+import { noWalls } from "../../../../kit/process/walls.ts";
 import { eventually } from "../../../../kit/testing/testing.ts";
-import { startedOf } from "../../../shared/process-tree.ts";
+import { wallsHere } from "../../../../kit/testing/walls.ts";
+import { findProcessesOf, startedOf } from "../../../shared/process-tree.ts";
 import { createRedisServers } from "./servers.ts";
 
 const program = inject("redisProgram");
 
-async function openServers() {
+async function openServers(raise?: typeof wallsHere) {
   const folder = await mkdtemp(join(tmpdir(), "berth-redis-"));
   const log = createLog("deployer", "silent");
-  const servers = createRedisServers({ folder, log, path: () => process.env.PATH });
+  const walls = (await raise?.([folder])) ?? noWalls;
+  const servers = createRedisServers({ folder, log, path: () => process.env.PATH, walls });
   onTestFinished(async () => {
     await servers.stopAll();
     await rm(folder, { recursive: true });
@@ -56,5 +59,21 @@ test.skipIf(!program)(
     process.kill(pid, "SIGSTOP");
     await servers.remove("svc_a");
     expect(startedOf(pid)).toBeUndefined();
+  },
+);
+
+test.skipIf(!program || !wallsHere)(
+  "behind walls, a server starts whose program is a link to elsewhere, and ends with all of it",
+  async () => {
+    const { folder, servers } = await openServers(wallsHere);
+    const [elsewhere, onPath] = [join(folder, "elsewhere"), join(folder, "on-path")];
+    for (const made of [elsewhere, onPath]) await mkdir(made);
+    await copyFile(program!, join(elsewhere, "real"));
+    await chmod(join(elsewhere, "real"), 0o755);
+    await symlink(join(elsewhere, "real"), join(onPath, "redis-server"));
+    const settings = { password: "secret", size: "nano" } as const;
+    expect(await servers.ensure("svc_a", join(onPath, "redis-server"), settings)).toBeGreaterThan(0);
+    await servers.remove("svc_a");
+    expect(findProcessesOf(folder)).toEqual([]);
   },
 );

@@ -7,6 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { createKeyedMutex } from "../../../../kit/concurrency/keyed-mutex.ts";
 import type { Logger } from "../../../../kit/log.ts";
 import { isFree } from "../../../../kit/process/free-port.ts";
+import type { Walls } from "../../../../kit/process/walls.ts";
 import { type Loop, startLoop } from "../../../../kit/tasks/loop.ts";
 import { chooseAppPort } from "../../../runtime/local/app-port.ts";
 import { endedUnwatched, startAliveMark } from "../../../shared/alive-mark.ts";
@@ -28,6 +29,7 @@ import { dataOf, forgetReceived, keep, putBack, receive, replaceData, thenForget
 import { createRedisLogs, outputsOf } from "./logs.ts";
 import { measureRedis } from "./measure.ts";
 import { createRedisRecords, isRunning, type RedisRecord } from "./records.ts";
+import { sightOf } from "./sight.ts";
 
 type RedisStatus = { serviceId: string; running: boolean; size: ServiceSize; usage: UsageChange[] };
 
@@ -42,10 +44,16 @@ const READY = "Ready to accept connections";
 
 /**
  * The servers of redis addons: one process group each, with all its files in a folder of its own. They outlive this
- * process, and the next one adopts them. The caller restarts a server that exited. `path` returns their PATH.
+ * process, and the next one adopts them. The caller restarts a server that exited. `path` returns their PATH. They are behind
+ * walls: clients may tell older ones where to write, and which code to load.
  */
-export function createRedisServers(given: { folder: string; log: Logger; path: () => string | undefined }) {
-  const { log } = given;
+export function createRedisServers(given: {
+  folder: string;
+  log: Logger;
+  path: () => string | undefined;
+  walls: Walls;
+}) {
+  const { log, walls } = given;
   let changed = (_serviceId: string) => {};
   // Processes are identified by these paths.
   const root = resolve(given.folder);
@@ -93,13 +101,16 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
   async function launch(serviceId: string, program: string, wanted: RedisSettings): Promise<number> {
     const folder = folderOf(serviceId);
     const before = records.get(serviceId);
-    const port = await choosePort(before?.port ?? wanted.port);
+    // First: what is left of it may have its port.
     await end(undefined, folder);
-    mkdirSync(dataOf(folder), { recursive: true, mode: 0o700 });
+    const port = await choosePort(before?.port ?? wanted.port);
+    for (const made of [dataOf(folder), tmpOf(folder)]) mkdirSync(made, { recursive: true, mode: 0o700 });
     replaceFile(configPath(folder), redisConfig(folder, port, wanted));
     logs.clear(serviceId);
     const outputs = outputsOf(folder).map((path) => openSync(path, "a", 0o600));
-    const child = spawn(program, [configPath(folder)], {
+    const own = { cwd: dataOf(folder), read: [folder], write: [dataOf(folder)], tmp: tmpOf(folder) };
+    const [file, ...args] = walls([program, configPath(folder)], sightOf(program, own));
+    const child = spawn(file!, args, {
       cwd: dataOf(folder),
       env: { PATH: given.path(), HOME: folder, TMPDIR: folder, LANG: "C.UTF-8" },
       detached: true,
@@ -281,6 +292,8 @@ function end(server: ProcessRef | undefined, folder: string): Promise<void> {
 function toStatus(serviceId: string, record: RedisRecord): RedisStatus {
   return { serviceId, running: isRunning(record), size: record.size, usage: record.usage };
 }
+
+const tmpOf = (folder: string) => join(folder, "tmp");
 
 function configPath(folder: string): string {
   return join(folder, "redis.conf");

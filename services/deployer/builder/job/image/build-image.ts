@@ -1,6 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
+import { fetch } from "../../../../kit/network/fetch.ts";
 import { imageArtifact } from "../../../terms/artifact.ts";
 import { archiveChanged, archiveMissing, toBuildFailure } from "../../build-failure.ts";
 import type { BuildPlan } from "../../detect/build-plan.ts";

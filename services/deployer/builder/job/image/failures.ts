@@ -1,4 +1,4 @@
-import { BuildFailure } from "../../build-failure.ts";
+import { BuildFailure, lockFileOutdated, saysOutdatedLock } from "../../build-failure.ts";
 import { shownCommand } from "../../detect/build-plan.ts";
 import type { BuildahResult } from "./buildah.ts";
 import type { GeneratedBuild } from "./dockerfile.ts";
@@ -30,11 +30,12 @@ export function toDockerfileFailure(result: BuildahResult): BuildFailure {
 
 /** Returns the failure of a generated Dockerfile: the source's when one of the plan's steps failed. */
 export function toStepFailure(result: BuildahResult, { steps }: GeneratedBuild): Error {
-  const { error, step = "", code } = result;
+  const { error, step = "", code, lines } = result;
   const failed = steps.get(step) ?? [...steps].find(([one]) => unquoted(one) === unquoted(step))?.[1];
   if (!failed) return new Error(`buildah ended with ${code}: ${error}`);
   const killed = toMemoryFailure(result);
   if (killed) return killed;
+  if (failed.failure === "install_failed" && lines.some(saysOutdatedLock)) return lockFileOutdated();
   const status = /exit status (\d+)$/.exec(error)?.[1] ?? code;
   const message = `“${shownCommand(failed)}” ended with exit code ${status}; the build log says why.`;
   return new BuildFailure("build", failed.failure, failed.message ?? message);

@@ -1,3 +1,4 @@
+import { fetch } from "../../../../kit/network/fetch.ts";
 import { basicAuth, bearerIn, tokenUrl } from "../../../images/registry-auth.ts";
 import type { RegistryTarget } from "../job-request.ts";
 

@@ -1,4 +1,5 @@
 import { text } from "node:stream/consumers";
+import { fetch } from "../../../../kit/network/fetch.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { LogFilter } from "../../port.ts";
 import { compare, type Line, numberLines, type Position, shortName } from "./log-lines.ts";

@@ -28,6 +28,8 @@ export function startManyDeployer(config: LocalConfig, log: Logger, options: Kub
       storage: { size: "1Gi" },
       user: 999,
       postgres: { engine: "statefulset" as const, operatorNamespace: "cnpg-system", egress: [] },
+      dns: {},
+      pooler: {},
     };
     const begin = () => createClusterView({ ...options, plansOf }, addons);
     const { runtime, addonServers } = begin();

@@ -10,7 +10,9 @@ import type { KubernetesRuntimeOptions } from "../options.ts";
 import { type AppRelease, manifestsOf, objectName, ownLabels, secretName } from "../release/manifests.ts";
 import { withAnnotations } from "../release/release-annotations.ts";
 
-const HEALTHY = 1;
+export const HEALTHY = 1;
+/** How many environments a project has, and an account one project. */
+const PER_PROJECT = 100;
 
 /** Returns how a test runs releases on a simulated API server. */
 export function manyOptions(
@@ -39,14 +41,24 @@ export function manyOptions(
   };
 }
 
+/** Returns where the environment of this number is. */
+export function placeOf(environment: number) {
+  const project = Math.floor(environment / PER_PROJECT) + 1;
+  return {
+    accountId: `acc_${project}`,
+    projectId: `prj_${project}`,
+    environmentId: `env_${environment}`,
+  };
+}
+
 /** Returns the releases of so many environments with so many services each. */
 export function manyReleases(environments: number, services: number): AppRelease[] {
   return Array.from({ length: environments * services }, (_, n) => {
     const [environment, service] = [Math.floor(n / services), n % services];
     return {
       ...one,
+      ...placeOf(environment),
       serviceId: `svc_${environment}_${service}`,
-      environmentId: `env_${environment}`,
       names: { ...one.names, environment: `e${environment}`, service: `web${service}` },
     };
   });
@@ -57,17 +69,17 @@ const hostOf = ({ names }: AppRelease) =>
 
 /** Stores what the cluster has of releases that run for long: their namespaces, all their objects, a ready pod each. */
 export function storeRunning(
-  { store }: { store: Pick<KubeApi["store"], "put"> },
+  { store }: { store: Pick<KubeApi["store"], "put" | "apply"> },
   releases: AppRelease[],
   options: KubernetesRuntimeOptions,
 ): void {
   const put = ({ apiVersion, kind, plural }: Kind<object>, object: object, namespace?: string) => {
     // As it is sent: dates are text.
     const { metadata, ...rest } = JSON.parse(JSON.stringify(object));
-    store.put(
-      { apiVersion, plural, ...(namespace && { namespace }) },
-      { apiVersion, kind, metadata, ...rest },
-    );
+    const scope = { apiVersion, plural, ...(namespace && { namespace }) };
+    // What the deployer leaves out when it applies again is removed, as it was applied before.
+    const write = kind === "Pod" ? store.put : store.apply;
+    write(scope, { apiVersion, kind, metadata, ...rest });
   };
   for (const release of releases) {
     const namespace = namespaceOf(options.namespacePrefix, release.environmentId);
@@ -94,23 +106,30 @@ export async function insertRunning(pool: Pool, releases: AppRelease[]): Promise
     name: release.names.service,
     url: `https://${hostOf(release)}`,
   }));
-  const { accountId, projectId, version, revision, artifact } = one;
+  const { version, revision, artifact } = one;
   const run = (text: string, ...values: unknown[]) => pool.query(text, values);
-  await run("insert into projects (id, account_id, name) values ($1, $2, 'shop')", projectId, accountId);
+  const owners = [
+    rows.map((row) => row.accountId),
+    rows.map((row) => row.projectId),
+    rows.map((row) => row.environmentId),
+    rows.map((row) => row.names.environment),
+  ];
+  await run(
+    `insert into projects (id, account_id, name)
+     select distinct p, a, 'shop' from unnest($1::text[], $2::text[]) as r (a, p)`,
+    ...owners.slice(0, 2),
+  );
   await run(
     `insert into environments (id, account_id, project_id, name)
-     select distinct e, $2, $3, e from unnest($1::text[]) as e`,
-    rows.map((row) => row.environmentId),
-    accountId,
-    projectId,
+     select distinct e, a, p, n from unnest($1::text[], $2::text[], $3::text[], $4::text[]) as r (a, p, e, n)`,
+    ...owners,
   );
   await run(
     `insert into services (id, account_id, project_id, environment_id, name, type, source, config, staged, next_version,
-       live_version, applied_revision, runtime_state, serving_version, url, usage_at)
-     select r.id, $1, $2, r.environment, r.name, 'web', '{}', $3, false, $4 + 1, $4, $5, 'running', $4, r.url, $6
-     from unnest($7::text[], $8::text[], $9::text[], $10::text[]) as r (id, environment, name, url)`,
-    accountId,
-    projectId,
+       live_version, variables_revision, applied_revision, runtime_state, serving_version, available, url, usage_at)
+     select r.id, e.account_id, e.project_id, e.id, r.name, 'web', '{}', $1, false, $2 + 1, $2, $3, $3, 'running', $2, 1, r.url, $4
+     from unnest($5::text[], $6::text[], $7::text[], $8::text[]) as r (id, environment, name, url)
+     join environments e on e.id = r.environment`,
     config,
     version,
     revision,

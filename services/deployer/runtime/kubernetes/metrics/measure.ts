@@ -8,7 +8,7 @@ import type { KubernetesRuntimeOptions } from "../options.ts";
 const NO_USE =
   "The cluster has not reported it for this service in this time; it does so if metrics-server is installed.";
 const NO_PROMETHEUS = "It comes from a Prometheus, and this installation names none.";
-const NO_CONNECTION = "On a cluster, Berth does not connect to the servers of addons, and cannot ask them.";
+const NO_CONNECTION = "On a cluster, Berth does not connect to the servers of addons to measure them.";
 
 /** Why something may not be measured on this cluster. */
 export function unmeasuredOn(prometheus: boolean): Partial<Record<Measurable, string>> {

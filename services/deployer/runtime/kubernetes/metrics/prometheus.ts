@@ -1,3 +1,4 @@
+import { fetch } from "../../../../kit/network/fetch.ts";
 import { nameOf, namespaceOf } from "../../../kube/names.ts";
 import type { FillingVolume, Points } from "../../../terms/measurement.ts";
 import { isDeployable } from "../../../terms/services.ts";

@@ -199,7 +199,7 @@ type Policy = { name: string; spec: NonNullable<V1NetworkPolicy["spec"]> };
 
 /**
  * Returns policies that admit only these: the environment itself, DNS, the internet, the ingress controller, and this process
- * to the servers of addons, for tunnels.
+ * to the servers of addons, for tunnels and for standbys that take over.
  */
 function policiesOf({ network, hosts, serviceAccount }: Options): Policy[] {
   const neighbours: V1NetworkPolicyPeer[] = [{ podSelector: {} }];

@@ -3,6 +3,7 @@ import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { selfSignedCertificate } from "../../../../../test/support/servers/certificate.ts";
+import { looksUpByThread } from "../../../../kit/testing/look-up.ts";
 import { isPublicName } from "../host-names.ts";
 import { DocumentTooLarge, documentFetcher } from "./fetch-document.ts";
 
@@ -55,6 +56,11 @@ test("a name that resolves to localhost or a private network is never connected 
   asked.length = 0;
   await expect(read("/client.json", {})).rejects.toThrow("no public address");
   expect(asked).toEqual([]);
+});
+
+test("names are looked up without the threads that servers of names could hold", async () => {
+  const fetchDocument = documentFetcher({ maxBytes: 2048 });
+  expect(await looksUpByThread(() => fetchDocument(new URL(`https://${NAME}/client.json`)))).toBe(false);
 });
 
 test("an IP address is refused", async () => {

@@ -1,4 +1,4 @@
-import { lookup } from "node:dns";
+import type { lookup } from "node:dns";
 import { request } from "node:https";
 import { isIP } from "node:net";
 import { isPublicAddress, lookupAllowed } from "../../../../kit/network/public-address.ts";
@@ -20,7 +20,7 @@ export function documentFetcher(options: {
   resolve?: typeof lookup;
   ca?: string;
 }): FetchDocument {
-  const { maxBytes, isAllowed = isPublicAddress, resolve = lookup, ca } = options;
+  const { maxBytes, isAllowed = isPublicAddress, resolve, ca } = options;
 
   const allowedOnly = lookupAllowed(isAllowed, resolve);
 

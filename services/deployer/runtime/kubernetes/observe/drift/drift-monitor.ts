@@ -71,11 +71,14 @@ export function createDriftMonitor(
     const seen = await companions.read(namespace, wantedFor(services, withSecrets));
     if (!seen) return;
     const suspects = findDrift(seen, services, options);
-    const found = suspects.size > 0 ? await confirm(namespace, suspects, withSecrets, signal) : suspects;
+    // Only these: each namespace with others would take a pause in every comparison.
+    const fresh = new Set([...suspects].filter((id) => !altered.has(id) && !drifted.has(id)));
+    const found = fresh.size > 0 ? await confirm(namespace, fresh, withSecrets, signal) : fresh;
     for (const { recorded } of services) {
       const { serviceId } = recorded.release;
       const isMoved = hasOtherDoors(recorded.manifests, options);
-      const isChanged = found.has(serviceId) && !altered.has(serviceId);
+      const isKnown = suspects.has(serviceId) && drifted.has(serviceId);
+      const isChanged = (found.has(serviceId) || isKnown) && !altered.has(serviceId);
       if (!isMoved && !isChanged) {
         if (withSecrets) drifted.delete(serviceId);
       } else if (!drifted.has(serviceId)) {

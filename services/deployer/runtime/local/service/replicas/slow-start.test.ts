@@ -25,10 +25,12 @@ beforeAll(async () => {
 });
 afterAll(() => stop());
 
-const firstSentence = (app: { port: number; path: string | undefined }) =>
+const WORKER = " An app that serves no requests has to be a service of type worker.";
+
+const firstSentence = (app: { port: number; path: string | undefined; folder?: string }) =>
   new Promise<string>((resolve) => {
     const ended = new AbortController();
-    void explainSlowStart({ ...app, folder }, 0, ended.signal, (why) => {
+    void explainSlowStart({ folder, ...app }, 0, ended.signal, (why) => {
       ended.abort();
       resolve(why);
     });
@@ -39,8 +41,16 @@ test("an app that listens on another port than PORT is told which, where the sys
   expect(listeningPorts(folder)).toEqual(onLinux ? [listening] : []);
   const instead = ` It listens on ${listening} instead of the port in the variable PORT.`;
   expect(await firstSentence({ port: 1, path: undefined })).toBe(
-    `The app is running, but nothing accepted a connection on PORT (1).${onLinux ? instead : ""}`,
+    `The app is running, but nothing accepted a connection on PORT (1).${onLinux ? instead : WORKER}`,
   );
+});
+
+test("an app that listens nowhere is told that it may be a worker", async () => {
+  const nowhere = mkdtempSync(join(tmpdir(), "berth-slow-"));
+  expect(await firstSentence({ port: 1, path: undefined, folder: nowhere })).toBe(
+    `The app is running, but nothing accepted a connection on PORT (1).${WORKER}`,
+  );
+  await rm(nowhere, { recursive: true });
 });
 
 test("an app whose health check fails is told how it answers", async () => {
