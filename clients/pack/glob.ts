@@ -137,7 +137,8 @@ function bracketAt(chars: string[], start: number) {
       at += 2;
       const high = single();
       if (high === undefined) return undefined;
-      tests.push((c) => low <= c && c <= high);
+      // For git, the first end of a range is also a character by itself: `[b-a]` matches `b`.
+      tests.push((c) => c === low || (low < c && c <= high));
     } else tests.push((c) => c === low);
   }
   return { end: at, matches: (char: string) => tests.some((test) => test(char)) !== negated };

@@ -67,7 +67,7 @@ const part = fc.constantFrom(
 );
 const path = fc.array(part, { minLength: 1, maxLength: 4 }).map((parts) => parts.join("/"));
 const piece = fc.constantFrom(
-  ..."a|b|ab|foo|.b|é|*|?|**|**/|/**|/|!|\\|\\*|\\ |[ab]|[!a]|[^a]|[a-c]|[[:alpha:]]|[[:nope:]]|[]a]|[a|[a\\]]|[--b]| |#|A|c |x|😀".split(
+  ..."a|b|ab|foo|.b|é|*|?|**|**/|/**|/|!|\\|\\*|\\ |[ab]|[!a]|[^a]|[a-c]|[[:alpha:]]|[[:nope:]]|[]a]|[a|[a\\]]|[--b]|[b-a]| |#|A|c |x|😀".split(
     "|",
   ),
 );
