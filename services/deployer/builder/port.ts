@@ -1,4 +1,5 @@
 import type { ServiceType } from "../terms/services.ts";
+import type { SiteVariables } from "./site-variables.ts";
 
 /**
  * The port through which the deployer turns source into something its runtime can run. On a cluster a build is one
@@ -74,6 +75,8 @@ export type BuildRequest = BuildSettings & {
   source: BuildSource;
   limits: BuildLimits;
   port: number;
+  /** Not secret: the artifact may contain their values. None unless given. */
+  site?: SiteVariables;
   /** After this time the build fails with `build_timeout`. */
   timeoutMs: number;
   onStage(stage: BuildStage): void;

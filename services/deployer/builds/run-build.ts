@@ -13,6 +13,7 @@ import {
   buildSettings,
   defaultBuildLimits,
 } from "../builder/port.ts";
+import { toSiteVariables } from "../builder/site-variables.ts";
 import { failDeployment } from "../deployments/fail-deployment.ts";
 import * as transitions from "../deployments/transitions-sql.ts";
 import { enqueue } from "../due/sql.ts";
@@ -143,6 +144,7 @@ function toBuildRequest(deps: BuildDeps, { release, variables, output }: BegunBu
     limits: defaultBuildLimits,
     ...buildSettings(config),
     port: config.port ?? 8080,
+    site: toSiteVariables(variables.data, config.env),
     timeoutMs: Math.max(1, startedMs + deps.entitlementsOf(release.tier).buildMs - Date.now()),
     ...recordProgress(deps.pool, deploymentId, deps.log),
     log: output.line,

@@ -105,10 +105,10 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
   }
 
   async function begin(request: BuildRequest): Promise<void> {
-    const { buildId, serviceId, type, limits, port, timeoutMs } = request;
+    const { buildId, serviceId, type, limits, port, site, timeoutMs } = request;
     const jobRequest: JobRequest = {
       ...(pathPerAccount && { accountId: request.accountId }),
-      ...{ buildId, serviceId, type, limits, port, timeoutMs },
+      ...{ buildId, serviceId, type, limits, port, site, timeoutMs },
       ...buildSettings(request),
       source: await toJobSource(request),
       registry: await readTarget(),

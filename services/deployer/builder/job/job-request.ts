@@ -3,7 +3,7 @@ import type { BuildFailureCode, BuildFailureStage } from "../build-failure.ts";
 import type { BuildRequest, BuildResult, BuildSettings, BuildStage, GitBuildSource } from "../port.ts";
 
 /** The input of a build's program, in the build's Secret: it contains a signed URL, tokens and credentials. */
-export type JobRequest = Pick<BuildRequest, "buildId" | "serviceId" | "type" | "limits" | "port"> &
+export type JobRequest = Pick<BuildRequest, "buildId" | "serviceId" | "type" | "limits" | "port" | "site"> &
   BuildSettings & {
     /** To whose path the image goes; omitted where all accounts have one. */
     accountId?: string;
@@ -14,7 +14,7 @@ export type JobRequest = Pick<BuildRequest, "buildId" | "serviceId" | "type" | "
     baseImages: BaseImages;
     /** The operator's choice for sources that nothing else builds. */
     buildpacks?: BuildpacksImages;
-    /** Variables that build steps see and the image does not keep. Not secret. */
+    /** The operator's, which build steps see and the image does not keep. Not secret. */
     variables: Record<string, string>;
   };
 

@@ -71,6 +71,29 @@ export function builderContract(name: string, open: () => Promise<BuilderHarness
       ]);
     });
 
+    test("a build sees the variables of a site as they are, and its log says which", async () => {
+      const odd = `"quoted" 'once' $HOME \\ \${x} #\nsecond line `;
+      const make = `const fs = require("node:fs"); fs.mkdirSync("out");
+        fs.writeFileSync("out/index.html", JSON.stringify([process.env.VITE_ODD, process.env.VITE_EMPTY, process.env.VITE_KEY]));`;
+      const source = [json("package.json", {}), { name: "make.js", content: make }];
+      const site = {
+        values: { VITE_ODD: odd, VITE_EMPTY: "" },
+        sensitive: ["VITE_KEY"],
+        large: ["VITE_BOOK"],
+      };
+      const settings = { site, buildCommand: "node make.js", outputDirectory: "out" };
+      const request = await requestOf(harness.store, source, settings);
+      const result = await harness.builder.build(request, never);
+      expect(JSON.parse((await harness.ask(result, "/", {})).body)).toEqual([odd, "", null]);
+      expect(request.lines).toContain("The build sees VITE_EMPTY and VITE_ODD.");
+      const withheld = request.lines.filter((line) => line.startsWith("The build does not see"));
+      expect(withheld).toEqual([
+        expect.stringContaining("VITE_KEY, marked as sensitive"),
+        expect.stringContaining("VITE_BOOK: such variables have at most 64 KiB"),
+      ]);
+      await harness.builder.removeArtifact(result.artifact, request.serviceId);
+    });
+
     test("a package of a workspace is built with those that it depends on, a folder of its own without", async () => {
       const lib = `require("node:fs").writeFileSync("made.js", "module.exports = 'from the library'")`;
       const source = [

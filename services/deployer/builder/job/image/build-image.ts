@@ -6,6 +6,7 @@ import { imageArtifact } from "../../../terms/artifact.ts";
 import { archiveChanged, archiveMissing, toBuildFailure } from "../../build-failure.ts";
 import type { BuildPlan } from "../../detect/build-plan.ts";
 import type { BuildResult } from "../../port.ts";
+import { logSiteVariables } from "../../site-variables.ts";
 import { placeArchive, placeCommit } from "../../source/place-source.ts";
 import { planBuild } from "../../source/source-root.ts";
 import { withTimeLimit } from "../../time-limit.ts";
@@ -36,9 +37,10 @@ async function build(request: JobRequest, events: BuildEvents, signal: AbortSign
   const context = join(work, "context");
   const app = join(context, SOURCE_FOLDER);
   mkdirSync(app, { recursive: true, mode: 0o755 });
-  const variables = { ...request.variables, ...certificateVariables() };
+  const own = { ...request.variables, ...certificateVariables() };
+  const variables = { ...request.site?.values, ...own };
   const buildah = setUpBuildah(work, request.registry, variables);
-  const whole: ImageBuild = { request, events, buildah, context, work, variables, signal };
+  const whole: ImageBuild = { request, events, buildah, context, work, own, variables, signal };
 
   events.onStage("Fetching source");
   const commit = await placeSource(whole, app);
@@ -46,6 +48,7 @@ async function build(request: JobRequest, events: BuildEvents, signal: AbortSign
   const input = { ...request, containers: true as const, hasTool: () => true };
   const plan = await planBuild(input, app, events.log);
   events.log(plan.because);
+  logSiteVariables(request.site, events.log);
 
   events.onStage("Building image");
   const { push, pull } = request.registry;

@@ -16,7 +16,7 @@ function generated(files: Record<string, unknown>, wanted: { command?: string } 
   ]);
   const tree = treeOf(Object.fromEntries(texts));
   const plan = detectRuntime(tree, { type: "web", containers: true, hasTool: () => true, ...wanted });
-  return generateDockerfiles(plan, tree, { baseImages, names, port: 8080 });
+  return generateDockerfiles(plan, tree, { baseImages, names, own: names.slice(0, 1), port: 8080 });
 }
 
 const locked = {
@@ -49,6 +49,12 @@ describe("a generated Dockerfile", () => {
     expect(lines).toContain("ENV NODE_ENV=production");
     expect(lines).toContain('CMD ["/bin/sh","-c","exec node main.js"]');
     expect(ignored).toEqual(["app/node_modules"]);
+  });
+
+  test("stored dependencies are the same whatever variables a site has", () => {
+    const installed = (names: string[]) => generated(locked, {}, names).dependencies?.dockerfile;
+    expect(installed(["A", "VITE_B"])).toBe(installed(["A"]));
+    expect(generated(locked, {}, ["A", "VITE_B"]).app()).toContain("ARG A\nARG VITE_B\n");
   });
 
   test("keeps no variable of the build, and runs as a user that is not root", () => {

@@ -34,16 +34,19 @@ const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const PREAMBLE = ["ENV HOME=/tmp", `USER ${USER}`, `WORKDIR ${HOME}/app`];
 
 /**
- * Returns the Dockerfiles of a plan. `names` are variables that its steps see and the image does not keep; `port` is
- * the default of the variable PORT.
+ * Returns the Dockerfiles of a plan. `names` are variables that its steps see and the image does not keep, `own` those
+ * that installing dependencies sees as well; `port` is the default of the variable PORT.
  */
 export function generateDockerfiles(
   plan: BuildPlan,
   tree: SourceTree,
-  { baseImages, names, port }: { baseImages: BaseImages; names: string[]; port: number },
+  { baseImages, names, own, port }: { baseImages: BaseImages; names: string[]; own: string[]; port: number },
 ): GeneratedBuild {
   const steps = new Map(plan.steps.map((step) => [toInstruction(step), step]));
-  const from = (image: string, as = "") => [`FROM ${image}${as}`, ...names.map((name) => `ARG ${name}`)];
+  const from = (image: string, as = "", seen = names) => [
+    `FROM ${image}${as}`,
+    ...seen.map((name) => `ARG ${name}`),
+  ];
   const source = `COPY --chown=${USER} ${SOURCE_FOLDER}/ ./`;
   const path = toPath(plan);
   const end = [
@@ -112,7 +115,7 @@ export function generateDockerfiles(
   return {
     baseImages: images,
     dependencies: {
-      dockerfile: lines(from(image), PREAMBLE, [copied, ...install.map(toInstruction)]),
+      dockerfile: lines(from(image, "", own), PREAMBLE, [copied, ...install.map(toInstruction)]),
       files,
       unchanged: files[0]!,
     },

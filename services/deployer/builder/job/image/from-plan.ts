@@ -17,12 +17,13 @@ export async function buildFromPlan(
   plan: BuildPlan,
   image: ImageName,
 ): Promise<(() => Promise<void>) | undefined> {
-  const { request, context, work, variables, buildah, events, signal } = build;
+  const { request, context, work, own, variables, buildah, events, signal } = build;
   if (plan.site !== undefined)
     copyFileSync(join(import.meta.dirname, "../../static-server.ts"), join(context, STATIC_SERVER_FILE));
   const { baseImages, port } = request;
   const tree = readTree(join(context, SOURCE_FOLDER));
-  const generated = generateDockerfiles(plan, tree, { baseImages, names: Object.keys(variables), port });
+  const names = { names: Object.keys(variables), own: Object.keys(own) };
+  const generated = generateDockerfiles(plan, tree, { baseImages, ...names, port });
   // One after another: pulls at once of one image, or of two that share layers, get in each other's way.
   const pulled: string[] = [];
   for (const image of new Set(generated.baseImages)) pulled.push(await pullBaseImage(build, image));
@@ -31,15 +32,15 @@ export async function buildFromPlan(
   mkdirSync(tmp, { recursive: true });
   chmodSync(tmp, 0o1777);
   const mounts = [...certificateMounts(variables), { from: tmp, to: "/tmp", writable: true }];
-  const shared = { context, variables, mounts, pulled: true, ignored: generated.ignored };
-  const run = async (text: string, name: string, of: ImageName) => {
+  const shared = { context, mounts, pulled: true, ignored: generated.ignored };
+  const run = async (text: string, name: string, of: ImageName, variables = own) => {
     const dockerfile = join(work, name);
     writeFileSync(dockerfile, text);
-    const result = await buildah.build({ ...shared, ...of, dockerfile }, events.log, signal);
+    const result = await buildah.build({ ...shared, ...of, variables, dockerfile }, events.log, signal);
     if (result.code !== 0) throw toStepFailure(result, generated);
   };
   const dependencies = await prepareDependencies(build, generated, pulled[0]!, run);
-  await run(generated.app(dependencies?.tag), "Dockerfile", image);
+  await run(generated.app(dependencies?.tag), "Dockerfile", image, variables);
   return dependencies?.store;
 }
 

@@ -13,7 +13,9 @@ export type ImageBuild = {
   /** The context of a generated Dockerfile; the source is its folder `SOURCE_FOLDER`. */
   context: string;
   work: string;
-  /** Variables that steps see and the image does not keep. */
+  /** The operator's variables, which every step sees and the image does not keep. */
+  own: Record<string, string>;
+  /** These and those of a site, which steps see that install no stored dependencies. */
   variables: Record<string, string>;
   signal: AbortSignal;
 };
