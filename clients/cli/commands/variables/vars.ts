@@ -85,7 +85,7 @@ const set = command({
   args: "NAME[=VALUE]…",
   arity: [1, MAX_BATCH],
   about: [
-    "A name without a value takes it from stdin, or from a question that does not show it: so no secret is in the history of the shell. Running services receive changes by themselves.",
+    "A name without a value takes it from stdin, or from a question that does not show it: so no secret is in the history of the shell. Running services receive changes by themselves; what a build wrote into a site, such as VITE_API_URL, changes with the next berth up.",
   ],
   examples: [
     ["vars set LOG_LEVEL=debug", "for the linked service"],
