@@ -5,7 +5,7 @@ import { openProxy } from "../../../../kit/testing/proxy.ts";
 import { type ServiceProcess, serviceProcess } from "../../../../kit/testing/service-process.ts";
 import { eventually } from "../../../../kit/testing/testing.ts";
 import { enqueue } from "../../../due/sql.ts";
-import { atRest, running, stops } from "./testing-run.ts";
+import { atRest, ofApps, running, stops } from "./testing-run.ts";
 
 test("of two deployers one watches and decides, and the other takes over when that one hangs or is killed", async () => {
   const { api, platform } = await running(2);
@@ -29,7 +29,7 @@ test("of two deployers one watches and decides, and the other takes over when th
   await atRest(platform);
   await other.run();
   expect(api.watches()).toHaveLength(7);
-  expect(api.writes()).toEqual([]);
+  expect(ofApps(api.writes())).toEqual([]);
   // Both report what waits: there may be no leader.
   for (const port of ports) {
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();

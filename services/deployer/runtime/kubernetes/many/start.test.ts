@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { Refusal } from "../../../../../test/support/kube-api/store.ts";
 import { freePort } from "../../../../kit/process/free-port.ts";
 import { eventually } from "../../../../kit/testing/testing.ts";
-import { atRest, PATIENCE_MS, running, startDeployer } from "./testing-run.ts";
+import { atRest, ofApps, PATIENCE_MS, running, startDeployer } from "./testing-run.ts";
 
 test("a deployer that starts beside 1 000 environments whose 3 000 services run asks little and applies nothing", async () => {
   const { api, platform, options } = await running(1_000, { compareMs: 10 });
@@ -12,7 +12,7 @@ test("a deployer that starts beside 1 000 environments whose 3 000 services run 
   const compared = async () => api.calls.filter(inTurn).length >= 1_000;
   await eventually("each namespace was compared", compared, PATIENCE_MS);
   await atRest(platform);
-  expect(api.writes()).toEqual([]);
+  expect(ofApps(api.writes())).toEqual([]);
   const watched = ["deployments", "ingresses", "namespaces", "pods", "pods", "services", "statefulsets"];
   expect(
     api
@@ -23,7 +23,7 @@ test("a deployer that starts beside 1 000 environments whose 3 000 services run 
   // Lists in pages of 500: two of namespaces, six of each kind that every service has, one of each of addons.
   const lists = api.calls.filter((call) => call.verb === "list" && !inTurn(call));
   expect(lists.length).toBe(2 + 4 * 6 + 2);
-  const others = api.calls.filter((call) => call.verb !== "list" && call.verb !== "watch");
+  const others = ofApps(api.calls).filter((call) => call.verb !== "list" && call.verb !== "watch");
   expect(others).toEqual([]);
 });
 
@@ -46,7 +46,7 @@ test("a deployer is ready once it has read all namespaces, and not before", asyn
   await starting;
   expect((await ready()).status).toBe(200);
   await atRest(platform);
-  expect(api.writes()).toEqual([]);
+  expect(ofApps(api.writes())).toEqual([]);
 });
 
 test("while the one watch of the cluster's pods has read nothing, nothing at all is decided", async () => {
@@ -61,10 +61,10 @@ test("while the one watch of the cluster's pods has read nothing, nothing at all
   const tries = () => api.calls.filter(({ verb, plural }) => verb === "list" && plural === "pods").length;
   const before = tries();
   await eventually("it was tried again", async () => tries() > before + 2);
-  expect(api.writes()).toEqual([]);
+  expect(ofApps(api.writes())).toEqual([]);
   refuses = false;
   await eventually("what is gone is applied again", async () => api.store.find(scope, "web0") !== undefined);
-  const changed = api.writes().filter(({ namespace }) => namespace?.startsWith("many-env-"));
+  const changed = ofApps(api.writes()).filter(({ namespace }) => namespace?.startsWith("many-env-"));
   expect(new Set(changed.map(({ namespace }) => namespace))).toEqual(new Set(["many-env-1"]));
 });
 
@@ -85,7 +85,7 @@ test("of a namespace that cannot be read nothing is decided until it can, while 
   const isThere = (environment: number) => async () =>
     api.store.find({ ...deployments, namespace: `many-env-${environment}` }, "web0") !== undefined;
   await eventually("what can be seen to be gone is applied again", isThere(1));
-  const undecided = () => api.writes().filter(({ namespace }) => namespace === "many-env-2");
+  const undecided = () => ofApps(api.writes()).filter(({ namespace }) => namespace === "many-env-2");
   const tries = () =>
     api.calls.filter(({ namespace, verb }) => namespace === "many-env-2" && verb === "list").length;
   const before = tries();
@@ -105,7 +105,7 @@ test("of a namespace that cannot be read nothing is decided until it can, while 
     const { rowCount } = await platform.pool.query("select from services where id = 'svc_2_1'");
     return rowCount === 0 && !api.store.find({ ...deployments, namespace: "many-env-2" }, "web1");
   });
-  const changed = new Set(api.writes().map(({ namespace, name }) => `${namespace}/${name}`));
+  const changed = new Set(ofApps(api.writes()).map(({ namespace, name }) => `${namespace}/${name}`));
   for (const { environmentId, names } of releases)
     if (names.service === "web2")
       expect(changed).not.toContain(`many-${environmentId.replace("_", "-")}/web2`);
@@ -130,7 +130,7 @@ test("a deployer leaves running what its database lost in a restore, and comes t
     await platform.pool.query(statement);
   await startDeployer(platform, options);
   await atRest(platform);
-  expect(api.writes()).toEqual([]);
+  expect(ofApps(api.writes())).toEqual([]);
 });
 
 test("in a roll-out to other doors the new deployer asks and compares nothing while the old one decides, and then moves each app once", async () => {
@@ -139,7 +139,7 @@ test("in a roll-out to other doors the new deployer asks and compares nothing wh
   await atRest(platform);
   const secrets = () => api.calls.filter(({ plural }) => plural === "secrets");
   await eventually("all was read", async () => api.watches().length === 7 && secrets().length === 2);
-  const asked = api.calls.length;
+  const asked = ofApps(api.calls).length;
   const route = { enabled: true, parentRefs: [{ name: "berth", namespace: "gateways" }] };
   const httpRoute = { ...route, annotations: {}, timeouts: {} };
   await startDeployer(platform, { ...options, httpRoute }, String(await freePort()));
@@ -147,10 +147,10 @@ test("in a roll-out to other doors the new deployer asks and compares nothing wh
     "select from pg_stat_activity where application_name = 'deployer-leases' and datname = current_database()",
   );
   expect(reconcilers.rowCount).toBe(1);
-  expect(api.calls).toHaveLength(asked);
+  expect(ofApps(api.calls)).toHaveLength(asked);
 
   await old.stop();
-  const routes = () => api.writes().filter(({ plural }) => plural === "httproutes");
+  const routes = () => ofApps(api.writes()).filter(({ plural }) => plural === "httproutes");
   await eventually("each app is moved", async () => routes().length >= 6);
   await atRest(platform);
   expect(routes().map(({ verb }) => verb)).toEqual(Array(6).fill("apply"));
