@@ -33,6 +33,8 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 /** Returns axe's violations on a page, as `rule: element`. The page's context needs `bypassCSP`. */
 export async function accessibilityFaults(page: Page): Promise<string[]> {
+  // Its style sheets too: on a busy machine, a page is in the document before it looks as it shall.
+  await page.waitForLoadState("load");
   await page.evaluate(axe);
   return page.evaluate(async () => {
     type Result = { violations: { id: string; nodes: { html: string }[] }[] };
