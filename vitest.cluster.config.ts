@@ -34,7 +34,7 @@ export default defineConfig({
       "**/*.cluster.test.ts",
       "test/contracts/chart/*.test.ts",
       "test/api/scale.test.ts",
-      "test/stories/{main-path,rollback,roll-over,addons/addon-app,oauth/clients/oauth4webapi,notifications/deployments}.test.ts",
+      "test/stories/{main-path,rollback,roll-over,site-variables,addons/addon-app,oauth/clients/oauth4webapi,notifications/deployments}.test.ts",
       "test/stories/{cli/deploying,mcp/clients}.test.ts",
     ],
     exclude: [
