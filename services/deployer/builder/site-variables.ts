@@ -34,14 +34,13 @@ export function toSiteVariables(
   variables: readonly { name: string; value: string; sensitive: boolean }[],
   env: Record<string, string> = {},
 ): SiteVariables {
-  const isForSite = (name: string) => PREFIXES.some((prefix) => name.startsWith(prefix));
-  const ofSite = variables.filter(({ name }) => isForSite(name));
-  const found = new Map(Object.entries(env).filter(([name]) => isForSite(name)));
-  for (const { name, value } of ofSite) found.set(name, value);
+  const given = Object.entries(env).map(([name, value]) => ({ name, value, sensitive: false }));
+  const found = new Map([...given, ...variables].map((one) => [one.name, one]));
   const site: SiteVariables = { values: {}, sensitive: [], large: [] };
   let bytes = 0;
-  for (const [name, value] of found) {
-    if (ofSite.some((one) => one.name === name && one.sensitive)) site.sensitive.push(name);
+  for (const { name, value, sensitive } of found.values()) {
+    if (!isForSite(name)) continue;
+    if (sensitive) site.sensitive.push(name);
     else if (bytes + sizeOf(name, value) > MAX_BYTES) site.large.push(name);
     else {
       site.values[name] = value;
@@ -51,6 +50,7 @@ export function toSiteVariables(
   return { ...site, sensitive: site.sensitive.slice(0, MAX_NAMED), large: site.large.slice(0, MAX_NAMED) };
 }
 
+const isForSite = (name: string) => PREFIXES.some((prefix) => name.startsWith(prefix));
 const sizeOf = (name: string, value: string) => Buffer.byteLength(JSON.stringify([name, value]));
 
 const words = new Intl.ListFormat("en-GB");
