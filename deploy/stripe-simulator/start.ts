@@ -162,10 +162,12 @@ async function answerOther(
       ? await control(controls, request)
       : kind === ""
         ? homePage(controls, request)
-        : (show?.(controls.world, id, request) ?? { status: 404, body: "Not found\n" });
+        : (controls.world.clock.atOnce(() => show?.(controls.world, id, request)) ?? NOT_FOUND);
   if (request.method !== "GET") changed();
   return answered;
 }
+
+const NOT_FOUND: SimpleResponse = { status: 404, body: "Not found\n" };
 
 /** The pages for people, by the first part of their paths. */
 const PAGES: Record<string, (world: World, id: string, request: SimpleRequest) => SimpleResponse> = {

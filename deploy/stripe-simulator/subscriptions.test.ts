@@ -160,3 +160,22 @@ test.each([
   const seconds = (text: string) => Date.parse(text) / 1000;
   expect(addIntervals(seconds(anchor), { interval, interval_count: 1 }, times)).toBe(seconds(expected));
 });
+
+test("a request happens at one moment, whatever the clock does meanwhile", async () => {
+  let seconds = Math.floor(Date.now() / 1_000);
+  const ticking = await openShop({ realTime: () => seconds++ * 1_000 });
+  try {
+    const { stripe, prices } = ticking;
+    const { items } = await subscribe(ticking, prices.annual.id);
+    await stripe.subscriptionItems.update(items.data[0]!.id, {
+      quantity: 2,
+      proration_behavior: "always_invoice",
+    });
+    const [invoice] = (await stripe.invoices.list({ limit: 1 })).data;
+    const { created, lines, status_transitions } = invoice!;
+    expect(lines.data.map(({ period }) => period.start)).toEqual([created, created]);
+    expect(status_transitions).toMatchObject({ finalized_at: created, paid_at: created });
+  } finally {
+    await ticking.stop();
+  }
+});

@@ -67,7 +67,8 @@ async function answer(served: Served, request: IncomingMessage, response: Server
   if (fault === "refuse") return void response.destroy();
   // Never answered: the client's timeout ends the request.
   if (fault === "timeout") return;
-  const reply = call(served, { method, path, input: body === "" ? search.slice(1) : body, request, fault });
+  const input = body === "" ? search.slice(1) : body;
+  const reply = served.world.clock.atOnce(() => call(served, { method, path, input, request, fault }));
   if (method !== "GET") served.changed();
   if (fault === "lose_answer") return void response.destroy();
   response

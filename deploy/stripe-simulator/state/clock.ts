@@ -11,16 +11,23 @@ export function createClock(offset: { seconds: number }, realTime: () => number 
   let pinned: number | undefined;
   const now = () => pinned ?? Math.floor(realTime() / 1000) + offset.seconds;
 
+  /** Does work with the clock at a time. */
+  function pinnedTo<T>(time: number, work: () => T): T {
+    const before = pinned;
+    pinned = time;
+    try {
+      return work();
+    } finally {
+      pinned = before;
+    }
+  }
+
   /** Runs all work that is due until a time; returns how often there was any. */
   function settle(schedule: Schedule, until = now()): number {
     let done = 0;
     for (let due = schedule.due(); due !== undefined && due <= until; due = schedule.due()) {
-      pinned = due;
-      try {
-        schedule.run(pinned);
-      } finally {
-        pinned = undefined;
-      }
+      const time = due;
+      pinnedTo(time, () => schedule.run(time));
       done++;
     }
     return done;
@@ -29,6 +36,8 @@ export function createClock(offset: { seconds: number }, realTime: () => number 
   return {
     now,
     settle,
+    /** Does all of a request at one moment, also if it takes longer than a second. */
+    atOnce: <T>(work: () => T): T => pinnedTo(now(), work),
     /** Returns how many seconds it is ahead of real time. */
     ahead: () => offset.seconds,
     /** Moves the clock forward to a time. Throws RangeError for an earlier one. */
