@@ -58,15 +58,15 @@ test("what cannot be removed of a deleted service holds up neither other removal
 
 test("of thousands of services, only those with something unfinished are read, also of failed addons", async () => {
   const project = "insert into projects (id, account_id, name) values ('prj_1', 'acc_1', 'shop')";
-  const environment = `insert into environments (id, account_id, project_id, name)
-    values ('env_1', 'acc_1', 'prj_1', 'production')`;
+  const environments = `insert into environments (id, account_id, project_id, name)
+    select 'env_' || n, 'acc_1', 'prj_1', 'preview-' || n from generate_series(0, 99) n`;
   const services = `insert into services (id, account_id, project_id, environment_id, name, type, source, config, staged,
       addon_state)
-    select 'svc_' || n, 'acc_1', 'prj_1', 'env_1', 'db' || n, 'postgres', '{}', '{}', false,
+    select 'svc_' || n, 'acc_1', 'prj_1', 'env_' || n % 100, 'db' || n, 'postgres', '{}', '{}', false,
       case when n % 1000 = 0 then 'failed' when n % 1000 = 1 then 'provisioning' else 'ready' end
     from generate_series(1, 5000) n`;
   const work = "insert into work (service_id) select id from services";
-  for (const text of [project, environment, services, work, "analyze services, work, deployments"])
+  for (const text of [project, environments, services, work, "analyze services, work, deployments"])
     await pool.query(text);
   const explaining = {
     query: async ({ text }: { text: string }) => {
