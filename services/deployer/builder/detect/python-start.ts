@@ -40,7 +40,7 @@ function startDjango(tree: SourceTree, packages: Set<string>): PythonStart | und
 function startStreamlit(tree: SourceTree, packages: Set<string>): PythonStart | undefined {
   if (!has(packages, "streamlit")) return undefined;
   const file = ["streamlit_app.py", "app.py", "main.py"].find((one) =>
-    /^\s*(import|from)\s+streamlit\b/m.test(tree.read(one) ?? ""),
+    /^[ \t]*(import|from)[ \t]+streamlit\b/m.test(tree.read(one) ?? ""),
   );
   if (file === undefined) return undefined;
   return {
@@ -115,10 +115,15 @@ function startFlask(
     return { command: `waitress-serve --listen=0.0.0.0:$PORT ${name}` };
   if (!/\.run\(/.test(text)) return serverMissing("Flask", "gunicorn");
   // It serves itself, with the server for development: where it is told, or else at a port of its own choice.
-  const takesPort = /\bPORT\b/.test(text) || /\.run\([^)]{0,300}\bport\s{0,9}=\s{0,9}[^\d\s]/.test(text);
-  if (takesPort) return undefined;
+  if (/\bPORT\b/.test(text) || runsAtGivenPort(text)) return undefined;
   const path = from === undefined ? "" : `${from}/`;
   return { command: `flask --app ${path}${module}:${object} run --host 0.0.0.0 --port $PORT` };
+}
+
+/** Whether an app runs itself at a port that is no number: it may come from anywhere. */
+function runsAtGivenPort(text: string): boolean {
+  const calls = text.split(".run(").slice(1);
+  return calls.some((call) => /\bport\s{0,9}=\s{0,9}[^\d\s]/.test(call.slice(0, 300).split(")")[0]!));
 }
 
 function serverMissing(framework: string, server: string): PythonStart {
