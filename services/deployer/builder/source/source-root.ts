@@ -50,9 +50,10 @@ const MAX_TRIED = 50;
 /** Returns the first folders in which something is detected, as paths from the source's root; `parent` is where `root` is. */
 function listBuildable(root: string, input: DetectionInput, parent = ""): string[] {
   const names = listFolders(root).filter((name) => !name.startsWith(".") && name !== "node_modules");
+  const budget = newBudget();
   const isBuildable = (name: string) => {
     try {
-      return detect(join(root, name), { ...input, builder: "auto" }) !== undefined;
+      return detect(join(root, name), { ...input, builder: "auto" }, budget) !== undefined;
     } catch {
       return true; // it is recognised, and its own problem is said once it is the root
     }
@@ -74,9 +75,9 @@ function detectOrHint(root: string, input: DetectionInput, parent?: string): Bui
 }
 
 /** Returns undefined when nothing is detected. */
-function detect(root: string, input: DetectionInput): BuildPlan | undefined {
+function detect(root: string, input: DetectionInput, budget?: Budget): BuildPlan | undefined {
   try {
-    return detectRuntime(readTree(root), input);
+    return detectRuntime(readTree(root, budget), input);
   } catch (error) {
     if (error instanceof BuildFailure && error.code === "runtime_not_detected") return undefined;
     throw error;
@@ -111,23 +112,49 @@ async function liftFolder(app: string, path: string): Promise<void> {
   await rm(`${app}.whole`, { recursive: true });
 }
 
-export function readTree(root: string): SourceTree {
+/** How much text detection reads of a source: its event loop waits meanwhile. */
+type Budget = { left: number };
+
+/** More than people write into the files that say how to build a source. */
+const MAX_MIB = 4;
+const newBudget = (): Budget => ({ left: MAX_MIB * 1024 ** 2 });
+/** Written by programs, and searched for no more than a word. */
+const LOCK_FILE = /(^|\/)(pnpm-lock\.yaml|yarn\.lock|package-lock\.json|npm-shrinkwrap\.json|bun\.lock)$/;
+const MAX_LOCK_MIB = 32;
+
+/** Returns the files of a folder. A file counts once, however often it is read. */
+export function readTree(root: string, budget = newBudget()): SourceTree {
   const isFile = (path: string) => statSync(join(root, path), { throwIfNoEntry: false })?.isFile() ?? false;
+  const known = new Map<string, string>();
+  const read = (path: string) => {
+    const text = known.get(path) ?? readText(root, path, budget);
+    known.set(path, text);
+    return text;
+  };
   return {
     exists: (path) => !path.split("/").includes("..") && isFile(path),
-    read: (path) => (isFile(path) ? readManifest(root, path) : undefined),
+    read: (path) => (isFile(path) ? read(path) : undefined),
     folders: (path) => listFolders(join(root, path)),
     files: (path) => listEntries(join(root, path), (entry) => entry.isFile()),
   };
 }
 
-/** Larger than any file that says how to build; what it says is read into memory as a whole. */
-const MAX_MANIFEST_BYTES = 32 * 1024 ** 2;
-
-function readManifest(root: string, path: string): string {
+function readText(root: string, path: string, budget: Budget): string {
   const file = join(root, path);
-  if (statSync(file).size <= MAX_MANIFEST_BYTES) return readFileSync(file, "utf8");
-  throw new BuildFailure("detect", "source_invalid", `The file ${path} is larger than 32 MiB.`);
+  const { size } = statSync(file);
+  const fail = (message: string) => {
+    throw new BuildFailure("detect", "source_invalid", message);
+  };
+  if (LOCK_FILE.test(path)) {
+    if (size > MAX_LOCK_MIB * 1024 ** 2) fail(`The file ${path} is larger than ${MAX_LOCK_MIB} MiB.`);
+  } else {
+    budget.left -= size;
+    if (budget.left < 0)
+      fail(
+        `The file ${path} is too large: files that say how to build a source have at most ${MAX_MIB} MiB together.`,
+      );
+  }
+  return readFileSync(file, "utf8");
 }
 
 function listFolders(path: string): string[] {
