@@ -23,12 +23,18 @@ export async function startGitServer(host = "127.0.0.1") {
   const watchers: ((request: { url: string; authorization?: string }) => void)[] = [];
   let redirectTo = "";
   let failure = "";
+  let drops = 0;
 
   const server = http.createServer((request, response) => {
     const { url = "/", headers } = request;
     const seen = { url, authorization: headers.authorization };
     requests.push(seen);
     for (const watch of watchers) watch(seen);
+    if (drops > 0) {
+      drops--;
+      request.socket.resetAndDestroy();
+      return;
+    }
     if (url.startsWith("/hangs/")) return;
     if (url.startsWith("/fails/")) {
       response.writeHead(400, { "content-type": "text/plain" }).end(failure);
@@ -107,6 +113,10 @@ export async function startGitServer(host = "127.0.0.1") {
     /** Sets the text with which `/fails/…` refuses. */
     fail(text: string) {
       failure = text;
+    },
+    /** Resets the connections of the next requests. */
+    drop(count: number) {
+      drops = count;
     },
     /** Sets the origin that `/moved/…` redirects to. */
     redirect(origin: string) {

@@ -221,6 +221,15 @@ test("a server that does not answer ends the fetch in time, and a cancelled fetc
   expect(existsSync(join(root, String(count), "tmp", "repository"))).toBe(false);
 });
 
+test("a server that cannot be reached for a moment is asked again", async () => {
+  server.create("away", { "a.txt": "a" });
+  const source = { repository: server.url("away"), branch: "main" };
+  server.drop(2);
+  expect((await fetch(source)).read("a.txt")).toBe("a");
+  server.drop(3);
+  expect((await failureOf(source)).code).toBe("git_unreachable");
+});
+
 test("where there is no git the sentence says so", async () => {
   const env = { PATH: "/nowhere", TMPDIR: root };
   const failure = await failureOf({ repository: server.url("shop"), branch: "main" }, { env });

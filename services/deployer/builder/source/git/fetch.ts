@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { checkGitSource, normalizeContextDir } from "../../../sources/git-source.ts";
 import { hasProgram } from "../../build-environment.ts";
 import { BuildFailure, sourceFailure } from "../../build-failure.ts";
@@ -32,6 +33,11 @@ type GitFetched = {
 
 /** A fetch takes at most this long, and at most half the time of its build. */
 const FETCH_MS = 5 * 60_000;
+/**
+ * The pauses before a server that cannot be reached is asked again: a build's pod may be running before its network is,
+ * and servers restart.
+ */
+const PAUSES_MS = [1_000, 3_000];
 const MAX_LINES = 200;
 const MAX_LINE_CHARS = 4096;
 
@@ -90,8 +96,13 @@ async function download(
   const blocks = Math.ceil(limits.unpackedBytes / 512);
   const git = ["git", "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules"];
   const run = ["sh", "-c", `ulimit -f ${blocks}; exec "$@"`, "sh", ...git, "--", source.repository, refs];
-  const { code, lines } = await collect(context, run, signal);
-  if (code !== 0) throw toFetchFailure(lines, source, limits);
+  for (const pause of [...PAUSES_MS, undefined]) {
+    const { code, lines } = await collect(context, run, signal);
+    if (code === 0) return;
+    const failure = toFetchFailure(lines, source, limits);
+    if (failure.code !== "git_unreachable" || pause === undefined) throw failure;
+    await delay(pause, undefined, { signal });
+  }
 }
 
 /** Returns git's name of the tree that is the source: the commit's, or that of its `contextDir`. */
