@@ -152,7 +152,8 @@ export function addonsForTest() {
     password: string,
     words: string,
     from = addon.environmentId,
-    { pooled = false } = {},
+    // The network of a cluster takes a while to learn where a new pod is. From elsewhere, a refusal is what is expected.
+    { pooled = false, tries = from === addon.environmentId ? 120 : 10 } = {},
   ) => {
     const { URL: direct, POOLED_URL, HOST, PORT, PASSWORD } = keysOf(addon, password, { pooled });
     const url = pooled ? POOLED_URL : direct;
@@ -160,8 +161,6 @@ export function addonsForTest() {
       addon.type === "postgres"
         ? `PGCONNECT_TIMEOUT=5 psql "$URL" -v ON_ERROR_STOP=1 -qAtc "$QUESTION" 2>&1`
         : `timeout 5 redis-cli -e -h "$HOST" -p "$PORT" $QUESTION 2>&1`;
-    // The network of a cluster takes a while to learn where a new pod is. From elsewhere, a refusal is what is expected.
-    const tries = from === addon.environmentId ? 120 : 10;
     const script = `for try in $(seq ${tries}); do said=$(${question}); end=$?
     if [ $end = 124 ]; then [ $try -lt 3 ] || break; else echo "$said" | grep -q refused || break; fi
     sleep 0.5; done
