@@ -12,7 +12,7 @@ import { nameOf } from "../../kube/names.ts";
 import { newPassword } from "../lifecycle.ts";
 import type { Addon, AddonOutcome } from "../port.ts";
 import { provePooler } from "./pooler/testing.ts";
-import { addonsForTest, FILLING, newAddon } from "./testing.ts";
+import { addonsForTest, newAddon, RESTART_MS } from "./testing.ts";
 
 const changes = new EventEmitter();
 let cluster: ReturnType<typeof addonsForTest>;
@@ -221,8 +221,6 @@ test.concurrent("two deployers that make an addon at once make one, and a third 
   await Promise.all([second.stop(), third.stop()]);
 });
 
-/** The cluster waits for five minutes at most before it starts a server again. */
-const RESTART_MS = 330_000;
 const withSmallVolumes = test.skipIf(!(await canMakeSmallVolumes("Tests of full volumes are")));
 
 withSmallVolumes.concurrent(
@@ -236,14 +234,10 @@ withSmallVolumes.concurrent(
     expect(await cluster.ask(addon, password, questions.postgres.write)).toMatchObject({ ok: true });
 
     fillDisk(volume.path, 60 * 1024 ** 2);
-    // None waits until the server is back, with more room to fill; the longer it is down, the later it is started again.
-    const { environmentId } = addon;
-    const isFull = async () => (await own.status(addon))?.problem?.message.includes("The volume is full");
-    const fill = async () => {
-      for (const statement of FILLING)
-        if (!(await isFull())) await cluster.ask(addon, password, statement, environmentId, { tries: 10 });
-    };
-    await eventually("the server stops", async () => (await isFull()) || (await fill()), RESTART_MS);
+    await cluster.fillVolume(addon, password, async () => {
+      const problem = (await own.status(addon))?.problem;
+      return problem?.message.includes("The volume is full") ?? false;
+    });
     const larger = { ...addon, storageGib: 2 };
     await own.ensure(larger, password);
     await volume.grow(cluster.spaceOf(addon.environmentId));

@@ -39,8 +39,11 @@ export function newAddon(type: AddonType, environmentId = newId("env")): Addon {
   return { serviceId, accountId, projectId, environmentId, name, type, size: "nano", generation: 0 };
 }
 
+/** The cluster waits for five minutes at most before it starts a server again. */
+export const RESTART_MS = 330_000;
+
 /** Statements after which a PostgreSQL server has room for neither data nor what it writes ahead. */
-export const FILLING = [
+const FILLING = [
   "create table if not exists filler (t text)",
   `do $do$ begin loop
      insert into filler select repeat(md5(g::text), 30) from generate_series(1, 10000) g; commit;
@@ -170,6 +173,16 @@ export function addonsForTest() {
     });
   };
 
+  /** Fills the volume of a postgres addon until its server has stopped, as `isFull` tells. */
+  async function fillVolume(addon: Addon, password: string, isFull: () => Promise<boolean>): Promise<void> {
+    // None waits until the server is back, with more room to fill; the longer it is down, the later it is started again.
+    const fill = async () => {
+      for (const statement of FILLING)
+        if (!(await isFull())) await ask(addon, password, statement, addon.environmentId, { tries: 10 });
+    };
+    await eventually("the server stops", async () => (await isFull()) || (await fill()), RESTART_MS);
+  }
+
   const options = {
     ...{ kube, log, namespacePrefix, ensureNamespace, hasNamespace, images, user: 999 },
     ...{ watch: "cluster" as const, storage: { size: "64Mi" }, patchImages: { postgres: [], redis: [] } },
@@ -185,6 +198,7 @@ export function addonsForTest() {
     poolers,
     inPod,
     ask,
+    fillVolume,
     /** The adapter as a deployer of its own has it. */
     open(more: More = {}) {
       const adapter = createKubernetesAddons({ ...options, ...more });

@@ -16,7 +16,7 @@ import { newPassword } from "../../lifecycle.ts";
 import type { Addon, AddonOutcome } from "../../port.ts";
 import { encrypt, logIn } from "../../tunnels/postgres-login.ts";
 import { provePooler } from "../pooler/testing.ts";
-import { addonsForTest, FILLING, newAddon as newAddonOf, REWRITING } from "../testing.ts";
+import { addonsForTest, newAddon as newAddonOf, RESTART_MS, REWRITING } from "../testing.ts";
 import { CLUSTER } from "./manifests.ts";
 
 const changes = new EventEmitter();
@@ -444,8 +444,6 @@ test.concurrent("the data of a StatefulSet's addon comes over whole, as a fork t
   expect(await cluster.ask(young, password, checksum)).toEqual(before);
 });
 
-/** The cluster waits for five minutes at most before it starts a server again. */
-const RESTART_MS = 330_000;
 const withSmallVolumes = test.skipIf(
   !(await canMakeSmallVolumes("Tests of full volumes of CloudNativePG are")),
 );
@@ -461,8 +459,7 @@ withSmallVolumes.concurrent(
     expect(await cluster.ask(addon, password, WRITE)).toMatchObject({ ok: true });
 
     fillDisk(volume.path, 60 * 1024 ** 2);
-    await eventually("the server stops, and says why", async () => {
-      for (const statement of FILLING) await cluster.ask(addon, password, statement);
+    await cluster.fillVolume(addon, password, async () => {
       const problem = (await own.status(addon))?.problem;
       return problem?.state === "degraded" && problem.message.includes("The volume is full");
     });
