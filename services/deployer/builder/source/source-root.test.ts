@@ -12,12 +12,12 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(app, { recursive: true }));
 
-function plan(files: Record<string, string>) {
+function plan(files: Record<string, string>, rootDirectory?: string) {
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(app, path)), { recursive: true });
     writeFileSync(join(app, path), text);
   }
-  return planBuild({ type: "web", hasTool: () => true }, app, () => {});
+  return planBuild({ type: "web", hasTool: () => true, rootDirectory }, app, () => {});
 }
 
 test.each<[string, Record<string, string>]>([
@@ -41,14 +41,15 @@ test.each<[string, Record<string, string>]>([
 test("a lock file may be large, and a file that is read again counts once", async () => {
   const packages = Array.from({ length: 3 }, (_, n) => [
     `packages/p${n}/package.json`,
-    JSON.stringify({ name: `p${n}`, description: "x".repeat(MEBIBYTE) }),
+    JSON.stringify({ name: `p${n}`, description: "x".repeat(MEBIBYTE), scripts: { start: "node app.js" } }),
   ]);
-  const found = await plan({
-    "package.json": JSON.stringify({ scripts: { start: "node app.js" }, workspaces: ["packages/*"] }),
+  const files = {
+    "package.json": JSON.stringify({ workspaces: ["packages/*"] }),
     "yarn.lock": `# yarn lockfile v1\n${"\n".repeat(10 * MEBIBYTE)}`,
     ...Object.fromEntries(packages),
-  });
-  expect(found).toMatchObject({ runtime: "node" });
+  };
+  // The packages are listed to find the service's, and again for the order in which they are built.
+  expect(await plan(files, "packages/p1")).toMatchObject({ runtime: "node" });
 });
 
 test("of many folders that could be built, those with too much to read are named as well", async () => {

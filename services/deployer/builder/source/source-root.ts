@@ -118,7 +118,7 @@ type Budget = { left: number };
 /** More than people write into the files that say how to build a source. */
 const MAX_MIB = 4;
 const newBudget = (): Budget => ({ left: MAX_MIB * 1024 ** 2 });
-/** Written by programs, and searched for no more than a word. */
+/** Written by programs, at length. Little is done with what they say. */
 const LOCK_FILE = /(^|\/)(pnpm-lock\.yaml|yarn\.lock|package-lock\.json|npm-shrinkwrap\.json|bun\.lock)$/;
 const MAX_LOCK_MIB = 32;
 
