@@ -101,8 +101,9 @@ export async function startAddonPlatform() {
         const now = await keysOf(id);
         return now.revision > before.revision && now.PASSWORD !== before.PASSWORD && now;
       }),
+    /** With the deployer, which ends the servers of its addons. */
     async stop(): Promise<void> {
-      await end("SIGKILL");
+      await end("SIGTERM");
       await platform.stop();
     },
   };
