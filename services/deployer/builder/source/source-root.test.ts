@@ -22,6 +22,7 @@ function plan(files: Record<string, string>, rootDirectory?: string) {
 
 test.each<[string, Record<string, string>]>([
   ["one of them", { "requirements.txt": "\n".repeat(5 * MEBIBYTE) }],
+  ["a lock file", { "package.json": "{}", "yarn.lock": "\n".repeat(33 * MEBIBYTE) }],
   [
     "all of them together",
     {

@@ -112,15 +112,18 @@ async function liftFolder(app: string, path: string): Promise<void> {
   await rm(`${app}.whole`, { recursive: true });
 }
 
-/** How much text detection reads of a source: its event loop waits meanwhile. */
-type Budget = { left: number };
+/** How many bytes detection still reads of a source: its event loop waits meanwhile. */
+type Budget = { manifests: number; locks: number };
 
-/** More than people write into the files that say how to build a source. */
-const MAX_MIB = 4;
-const newBudget = (): Budget => ({ left: MAX_MIB * 1024 ** 2 });
-/** Written by programs, at length. Little is done with what they say. */
+/** More than people write into the files that say how to build a source; programs write lock files at length. */
+const MAX_MIB: Budget = { manifests: 4, locks: 32 };
 const LOCK_FILE = /(^|\/)(pnpm-lock\.yaml|yarn\.lock|package-lock\.json|npm-shrinkwrap\.json|bun\.lock)$/;
-const MAX_LOCK_MIB = 32;
+const TOO_LARGE = `too large: files that say how to build a source have at most ${MAX_MIB.manifests} MiB together, and lock files ${MAX_MIB.locks} MiB`;
+
+const newBudget = (): Budget => ({
+  manifests: MAX_MIB.manifests * 1024 ** 2,
+  locks: MAX_MIB.locks * 1024 ** 2,
+});
 
 /** Returns the files of a folder. A file counts once, however often it is read. */
 export function readTree(root: string, budget = newBudget()): SourceTree {
@@ -141,19 +144,10 @@ export function readTree(root: string, budget = newBudget()): SourceTree {
 
 function readText(root: string, path: string, budget: Budget): string {
   const file = join(root, path);
-  const { size } = statSync(file);
-  const fail = (message: string) => {
-    throw new BuildFailure("detect", "source_invalid", message);
-  };
-  if (LOCK_FILE.test(path)) {
-    if (size > MAX_LOCK_MIB * 1024 ** 2) fail(`The file ${path} is larger than ${MAX_LOCK_MIB} MiB.`);
-  } else {
-    budget.left -= size;
-    if (budget.left < 0)
-      fail(
-        `The file ${path} is too large: files that say how to build a source have at most ${MAX_MIB} MiB together.`,
-      );
-  }
+  const kind = LOCK_FILE.test(path) ? "locks" : "manifests";
+  budget[kind] -= statSync(file).size;
+  if (budget[kind] < 0)
+    throw new BuildFailure("detect", "source_invalid", `The file ${path} is ${TOO_LARGE}.`);
   return readFileSync(file, "utf8");
 }
 
