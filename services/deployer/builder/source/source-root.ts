@@ -116,7 +116,7 @@ async function liftFolder(app: string, path: string): Promise<void> {
 type Budget = { manifests: number; locks: number };
 
 /** More than people write into the files that say how to build a source; programs write lock files at length. */
-const MAX_MIB: Budget = { manifests: 4, locks: 32 };
+const MAX_MIB = { manifests: 4, locks: 32 };
 const LOCK_FILE = /(^|\/)(pnpm-lock\.yaml|yarn\.lock|package-lock\.json|npm-shrinkwrap\.json|bun\.lock)$/;
 const TOO_LARGE = `too large: files that say how to build a source have at most ${MAX_MIB.manifests} MiB together, and lock files ${MAX_MIB.locks} MiB`;
 
